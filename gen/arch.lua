@@ -1,0 +1,63 @@
+-- The architectures that text is generated for, and what of each a description may ask about.
+-- A name is NVRTC's --gpu-architecture; `cpu` is the text of sm_90a with the CPU prelude.
+local arch = {}
+
+-- name, folder of templates, tensor-core model (90: e4m3 mma is emulated by f16 mma), bytes of
+-- shared memory a block may use (static and dynamic), threads a multiprocessor holds, nvf4 mma
+local ARCHS <const> = {
+    { "sm_90a",  "sm90",  90,  232448, 2048, false },
+    { "sm_100a", "sm100", 90,  232448, 2048, false },
+    { "sm_100f", "sm100", 90,  232448, 2048, false },
+    { "sm_120a", "sm120", 120, 101376, 1536, true },
+    { "sm_120f", "sm120", 120, 101376, 1536, true },
+    { "sm_121a", "sm120", 120, 101376, 1536, true },
+    { "sm_121f", "sm120", 120, 101376, 1536, true },
+}
+
+arch.names = {}  -- in the table's order, `cpu` last
+local by_name = {}
+
+local function add(name, row)
+    arch.names[#arch.names + 1] = name
+    by_name[name] = {
+        name = name,
+        text = row[1],  -- the arch whose text this is
+        folder = row[2],
+        model = row[3],
+        shared = row[4],
+        threads_per_sm = row[5],
+        nvf4 = row[6],
+    }
+end
+for _, row in ipairs(ARCHS) do add(row[1], row) end
+add("cpu", ARCHS[1])
+
+-- { name, text, folder, model, shared, threads_per_sm, nvf4 }, or nil and a sentence.
+function arch.find(name)
+    local found = by_name[name]
+    if found then return found end
+    return nil, ("unknown arch '%s' (known: %s)"):format(
+        tostring(name), table.concat(arch.names, " "))
+end
+
+-- As find; an unknown name is an error at the caller's line.
+function arch.get(name)
+    local found, why = arch.find(name)
+    if not found then error(why, 2) end
+    return found
+end
+
+-- The `dev` of keep, launch and templates: a device of this arch with so many multiprocessors.
+function arch.device(name, sms)
+    local found, why = arch.find(name)
+    if not found then error(why, 2) end
+    return {
+        arch = found.text,
+        sms = sms,
+        shared = found.shared,
+        threads_per_sm = found.threads_per_sm,
+        nvf4 = found.nvf4,
+    }
+end
+
+return arch

@@ -1,0 +1,68 @@
+-- The launch of a kernel: grid, block and dynamic shared memory, held against what an arch allows.
+local message = require("gen.message")
+
+local launch = {}
+
+local WARP <const> = 32
+local MOST_THREADS <const> = 1024                         -- a block
+local MOST_BLOCKS <const> = { 2147483647, 65535, 65535 }  -- x, y, z
+local LEGAL <const> = { "grid", "block", "shared" }
+
+local function is_count(x, least) return math.type(x) == "integer" and x >= least end
+
+-- { x, y, z }, or nil and a sentence.
+local function grid_of(raw)
+    local given = type(raw) == "table" and raw or { raw }
+    local grid = {}
+    for i, most in ipairs(MOST_BLOCKS) do
+        local n = given[i] or i > 1 and 1 or raw
+        if not is_count(n, 1) or n > most then
+            return nil, ("grid %s must be an integer from 1 to %d, got %s"):format(
+                ("xyz"):sub(i, i), most, message.describe(n))
+        end
+        grid[i] = n
+    end
+    return grid
+end
+
+local function block_fault(block)
+    if not is_count(block, WARP) or block % WARP ~= 0 or block > MOST_THREADS then
+        return ("block must be a multiple of %d up to %d, got %s"):format(
+            WARP, MOST_THREADS, message.describe(block))
+    end
+end
+
+local function shared_fault(shared, target)
+    if not is_count(shared, 0) then
+        return "shared must be an integer of 0 or more, got " .. message.describe(shared)
+    end
+    if shared > target.shared then
+        return ("shared is %d bytes, %s has %d a block"):format(
+            shared, target.name, target.shared)
+    end
+end
+
+local function unknown_fault(raw)
+    if type(raw) ~= "table" then
+        return "{ grid =, block =, shared = } is needed, got " .. message.describe(raw)
+    end
+    local known = 0
+    for _, field in ipairs(LEGAL) do known = known + (raw[field] ~= nil and 1 or 0) end
+    local all = 0
+    for _ in next, raw do all = all + 1 end
+    if all ~= known then return "the legal fields are grid, block and shared" end
+end
+
+-- What a family's launch returned as { grid = { x, y, z }, block = n, shared = n }; or nil and a
+-- sentence.
+function launch.normal(raw, target)
+    local wrong = unknown_fault(raw)
+    if wrong then return nil, wrong end
+    local shared = raw.shared == nil and 0 or raw.shared
+    local grid, grid_wrong = grid_of(raw.grid)
+    wrong = grid_wrong or block_fault(raw.block) or shared_fault(shared, target)
+    if wrong then return nil, wrong end
+    return { grid = grid, block = raw.block, shared = shared }
+end
+
+return launch

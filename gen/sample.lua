@@ -1,0 +1,108 @@
+-- The `check` of a family: how near its results must be, and at which shapes that is looked at.
+-- Each sample must be served, and kept in at least one variant on a device of one multiprocessor.
+local arch = require("gen.arch")
+local message = require("gen.message")
+local order = require("gen.order")
+local shape = require("gen.shape")
+local variant = require("gen.variant")
+
+local sample = {}
+
+sample.FIELDS = {  -- in docs/family.md's order
+    "ulp",       -- units in the last place of the out's format
+    "bits",      -- true: equal bits
+    "relative",  -- of the larger of |reference| and the row's root mean square
+    "samples",   -- shapes that bite
+    "draw",      -- arg -> distribution of its values
+    "real",      -- shapes of the model
+}
+local MEASURES <const> = { "ulp", "bits", "relative" }
+local KINDS <const> = { "sm_90a", "sm_121a" }  -- one of each kind: a family may serve one alone
+
+local function fields_fault(check)
+    for _, key in ipairs(order.keys(check)) do
+        local known = false
+        for _, field in ipairs(sample.FIELDS) do known = known or field == key end
+        if not known then
+            key = tostring(key)
+            return ("unknown field '%s'%s"):format(key, message.did_you_mean(key, sample.FIELDS))
+        end
+    end
+end
+
+local function measure_fault(check)
+    local given = {}
+    for _, measure in ipairs(MEASURES) do
+        if check[measure] ~= nil then given[#given + 1] = measure end
+    end
+    if #given ~= 1 then
+        return ("exactly one of ulp, bits, relative is needed, got %s"):format(
+            #given == 0 and "none" or table.concat(given, " and "))
+    end
+    local value = check[given[1]]
+    if given[1] == "bits" then
+        return value ~= true and "bits must be true, got " .. message.describe(value) or nil
+    end
+    if type(value) ~= "number" or value < 0 then
+        return ("%s must be a number of 0 or more, got %s"):format(
+            given[1], message.describe(value))
+    end
+end
+
+local function draw_fault(family)
+    local names = {}
+    for i, row in ipairs(family.args) do names[i] = row[1] end
+    for _, arg in ipairs(order.keys(family.check.draw or {})) do
+        local known = false
+        for _, name in ipairs(names) do known = known or name == arg end
+        if not known then return ("draw names '%s', which is no arg"):format(arg) end
+        if type(family.check.draw[arg]) ~= "string" then
+            return ("draw of '%s' must be the name of a distribution, got %s"):format(
+                arg, message.describe(family.check.draw[arg]))
+        end
+    end
+end
+
+local function is_kept(family, s)
+    for _, kind in ipairs(KINDS) do
+        if variant.default(family, s, arch.device(kind, 1)) then return true end
+    end
+    return false
+end
+
+local function shape_fault(family, s)
+    if type(s) ~= "table" then return "a shape is a table, got " .. message.describe(s) end
+    local wrong = shape.fault(family.shape, s)
+    if wrong then return wrong end
+    local text = shape.text(family, s)
+    local served, reason = family.serves(s)
+    if served ~= true and type(reason) ~= "string" then
+        return ("serves must return true, or nil and a reason, got %s for %s"):format(
+            message.describe(served), text)
+    end
+    if served ~= true then return ("%s is not served: %s"):format(text, reason) end
+    if not is_kept(family, s) then return text .. " has no kept variant (with dev.sms = 1)" end
+end
+
+local function shapes_fault(family, field)
+    local list = family.check[field]
+    if type(list) ~= "table" or #list == 0 then
+        return ("%s must be a list of shapes, got %s"):format(field, message.describe(list))
+    end
+    for i, s in ipairs(list) do
+        local wrong = shape_fault(family, s)
+        if wrong then return ("%s[%d]: %s"):format(field, i, wrong) end
+    end
+end
+
+-- What is wrong with a family's check, as a sentence; nil when nothing is. The rest of the family
+-- must be right already.
+function sample.fault(family)
+    local check = family.check
+    local wrong = fields_fault(check) or measure_fault(check) or draw_fault(family)
+        or shapes_fault(family, "samples")
+        or check.real ~= nil and shapes_fault(family, "real") or nil
+    return wrong and "check: " .. wrong or nil
+end
+
+return sample

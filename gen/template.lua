@@ -1,0 +1,133 @@
+-- A template is CUDA C in which a line that begins with @ is Lua and $(expr) is a hole.
+-- Each of its lines becomes one line of a Lua chunk, so Lua's own errors name the right line.
+local ctype = require("gen.ctype")
+local message = require("gen.message")
+local order = require("gen.order")
+
+local template = {}
+
+-- A read-only view of t: an unknown name in it is an error at the line that asks for it.
+function template.sealed(t, prefix)
+    return setmetatable({}, {
+        __index = function(_, key)
+            local value = t[key]
+            if value == nil and math.type(key) ~= "integer" then
+                error(("unknown name '%s%s'"):format(prefix, tostring(key)), 2)
+            end
+            return value
+        end,
+        __newindex = function(_, key)
+            error(("'%s%s' cannot be set (a template's own names are local)"):format(
+                prefix, tostring(key)), 2)
+        end,
+        __len = function() return #t end,
+    })
+end
+
+local function copy_without(t, ...)
+    local copy = {}
+    for _, key in ipairs(order.keys(t)) do copy[key] = t[key] end
+    for _, key in ipairs({ ... }) do copy[key] = nil end
+    return copy
+end
+
+-- What every template and lib sees; not what differs from run to run.
+local COMMON <const> = {
+    ipairs = ipairs,
+    math = template.sealed(copy_without(math, "random", "randomseed"), "math."),
+    string = template.sealed(copy_without(string, "dump"), "string."),
+    f32 = ctype.f32,
+    ctype = ctype.spelling,
+}
+
+-- One line of a template as one line of Lua.
+local function translate(line, number, path)
+    local code = line:match("^%s*@(.*)$")
+    if code then return code end
+    local parts, at = { ("_text(%d"):format(number) }, 1
+    while true do
+        local hole = line:find("$(", at, true)
+        if not hole then break end
+        local expression = line:match("^%b()", hole + 1)
+        if not expression then
+            error(("%s:%d: a hole that begins with '$(' is not closed"):format(path, number), 0)
+        end
+        parts[#parts + 1] = (", %q, _hole(%s)"):format(line:sub(at, hole - 1), expression)
+        at = hole + 1 + #expression
+    end
+    parts[#parts + 1] = (", %q)"):format(line:sub(at))
+    return table.concat(parts)
+end
+
+-- The lines of a text: { text, file, line } each.
+function template.lines(path, source)
+    local lines = {}
+    if source:sub(-1) ~= "\n" then source = source .. "\n" end
+    for text in source:gmatch("(.-)\n") do
+        lines[#lines + 1] = { text = text, file = path, line = #lines + 1 }
+    end
+    return lines
+end
+
+local function compile(path, source, names)
+    local code = {}
+    for i, line in ipairs(template.lines(path, source)) do
+        code[i] = translate(line.text, i, path)
+    end
+    local chunk, why = load("local _text, _hole = ... " .. table.concat(code, "\n"), "@" .. path,
+        "t", names)
+    if not chunk then error(why, 0) end
+    return chunk
+end
+
+local function fill_hole(x)
+    if type(x) == "string" then return x end
+    if math.type(x) == "integer" then return ("%d"):format(x) end
+    error("a hole needs a string or an integer, got " .. message.describe(x), 2)
+end
+
+-- Runs one template or lib; its lines are appended to out.
+local function run(path, source, names, out)
+    local function add_text(number, ...)
+        for text in (table.concat({ ... }) .. "\n"):gmatch("(.-)\n") do
+            out[#out + 1] = { text = text, file = path, line = number }
+        end
+    end
+    compile(path, source, names)(add_text, fill_hole)
+end
+
+-- The lines of the template `source`: { text, file, line } each. env: names that it sees besides
+-- the common ones; opts.read(path) gives a lib's text or nil. A mistake is an error "path:line: ".
+function template.render(path, source, env, opts)
+    local out, pasted, lib_names = {}, {}, copy_without(COMMON)
+    function lib_names.use(lib)
+        local lib_path = ("templates/lib/%s.cut"):format(tostring(lib))
+        if pasted[lib_path] then return end
+        pasted[lib_path] = true
+        local text = opts.read(lib_path)
+        if not text then error(("no lib '%s' (%s)"):format(tostring(lib), lib_path), 2) end
+        run(lib_path, text, template.sealed(lib_names, ""), out)
+    end
+    local names = copy_without(lib_names)
+    for _, key in ipairs(order.keys(env)) do names[key] = env[key] end
+    run(path, source, template.sealed(names, ""), out)
+    return out
+end
+
+-- The text of lines; with directives, #line keeps a compiler's messages in step with the files.
+-- A line that continues the one before it waits until that one ends.
+function template.print(lines, directives)
+    local out, file, line, continued = {}, nil, nil, false
+    for _, l in ipairs(lines) do
+        if directives and not continued and (l.file ~= file or l.line ~= line) then
+            out[#out + 1] = ("#line %d \"%s\"\n"):format(l.line, l.file)
+            file, line = l.file, l.line
+        end
+        out[#out + 1] = l.text .. "\n"
+        line = (line or 0) + 1
+        continued = l.text:sub(-1) == "\\"
+    end
+    return table.concat(out)
+end
+
+return template

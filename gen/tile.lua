@@ -1,0 +1,54 @@
+-- The 16-row weight tiles of the tensor cores: counting them, and which ways of sharing them among
+-- warps are worth compiling. A tile is 16 output channels; along K it is cut into units, each what
+-- a warp loads at once (about 1 KB).
+local tile = {}
+
+local ROWS <const> = 16                 -- channels of a tile: rows of the A operand of m16n8k16
+local COLUMNS <const> = 8               -- rows of x that one mma serves: its columns
+local WARP_SUMS <const> = ROWS * COLUMNS * 4  -- bytes of a warp's sums for one tile and 8 rows of x
+local STATIC_SHARED <const> = 48 * 1024 -- bytes that need no opt-in
+
+function tile.ceil(n, d) return (n + d - 1) // d end
+
+function tile.count(n) return tile.ceil(n, ROWS) end
+
+function tile.halves(m) return tile.ceil(m, COLUMNS) end
+
+-- Blocks along N: each has v.groups groups of warps, each group v.tiles tiles.
+function tile.blocks(n, v) return tile.ceil(tile.count(n), v.tiles * v.groups) end
+
+-- On the CUDA cores a lane holds two channels of all rows: more would not stay in registers.
+function tile.is_for_dots(v)
+    return v.tiles == 1 and v.unroll == 2 and (v.groups == 1 or tile.warps(v) == 4)
+end
+
+function tile.warps(v) return v.split * v.groups end
+
+-- Memory where v.parts blocks of one K meet: their sums, and how many have arrived.
+function tile.scratch(s, v)
+    if v.parts == 1 then return {} end
+    local blocks = tile.blocks(s.N, v)
+    return {
+        { "partial", "f32",
+            { v.parts, blocks * v.groups * v.tiles, tile.halves(s.M), ROWS * COLUMNS } },
+        { "arrived", "u32", { blocks } },
+    }
+end
+
+-- v.tiles a warp, v.split warps and v.parts blocks for one K, v.unroll units in flight. Wanted: 8
+-- to 32 warps a multiprocessor, each with a whole load to begin with, and a block for each
+-- multiprocessor.
+function tile.is_kept(s, v, units, dev)
+    local segments, warps_a_block = v.split * v.parts, tile.warps(v)
+    local warps = tile.ceil(tile.count(s.N), v.tiles) * segments
+    local could_split = units >= 2 * segments * v.unroll and segments < 64
+    local shared = v.split > 1 and warps_a_block * v.tiles * tile.halves(s.M) * WARP_SUMS or 0
+    return warps_a_block >= 4 and warps_a_block <= 16
+        and shared <= STATIC_SHARED
+        and (v.groups == 1 or warps_a_block == 4 or tile.blocks(s.N, v) * v.parts >= dev.sms)
+        and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
+        and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight
+        and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
+end
+
+return tile
