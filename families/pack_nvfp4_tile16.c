@@ -1,0 +1,51 @@
+/* Truth of pack_nvfp4_tile16, code by code. */
+#include <math.h>
+#include <string.h>
+#include "reference.h"
+#include "runtime/lathe.h"
+
+/* Bits of a code's sign and of its magnitude's three bits, highest first, in the half word of each
+ * register. */
+static const uint8_t bit[4][4] = {{15, 8, 7, 6}, {12, 5, 4, 3}, {9, 2, 1, 0}, {14, 13, 11, 10}};
+
+/* exponent + 9 and three mantissa bits of a positive scale; one exponent stands for NaN */
+static uint8_t scale_byte(float scale)
+{
+    if (isnan(scale)) return 18 << 3 | 1;
+    if (scale == 0) return 0;
+    int exponent;
+    const float mantissa = frexpf(scale, &exponent); /* in [1/2, 1) */
+    return (uint8_t)((exponent - 1 + 9) << 3 | (int)(mantissa * 16 - 8));
+}
+
+static void place_code(uint32_t *word, int64_t i, int64_t upper_or_lower, uint8_t code)
+{
+    const uint8_t *at = bit[i / 2 % 2 * 2 + upper_or_lower];
+    for (int b = 0; b < 4; b++)
+        if (code >> (3 - b) & 1) word[i / 4] |= 1u << (at[b] + i % 2 * 16);
+}
+
+void lt_reference_pack_nvfp4_tile16(const lt_shape_pack_nvfp4_tile16 *s, uint8_t *w, uint8_t *ws,
+                                    const uint8_t *w_rows, const uint8_t *ws_rows)
+{
+    const int64_t tiles = (s->N + 15) / 16, units = (s->K + 127) / 128;
+    memset(w, 0, (size_t)(tiles * units * 1024));
+    memset(ws, 0, (size_t)(tiles * units * 128));
+    for (int64_t n = 0; n < s->N; n++)
+        for (int64_t group = 0; group < s->K / 16; group++) {
+            const float scale = lt_number_e4m3(ws_rows[n * (s->K / 16) + group]);
+            const int64_t unit = n / 16 * units + group / 8, chunk = group / 4 % 2;
+            const int64_t lane = n % 8 * 4 + group % 4, row = n / 8 % 2;
+            uint32_t word[4];
+            uint8_t *to = w + unit * 1024 + chunk * 512 + lane * 16;
+            memcpy(word, to, sizeof word);
+            for (int64_t i = 0; i < 16 && scale != 0; i++) {
+                const uint8_t two = w_rows[n * (s->K / 2) + group * 8 + i / 2];
+                const uint8_t code = i % 2 ? two >> 4 : two & 15;
+                const uint8_t flip = ws_rows[n * (s->K / 16) + group] >> 7 ? 8 : 0;
+                place_code(word, i, row, code ^ flip);
+            }
+            memcpy(to, word, sizeof word);
+            ws[unit * 128 + lane * 4 + chunk * 2 + row] = scale_byte(fabsf(scale));
+        }
+}

@@ -1,0 +1,75 @@
+-- W4A16 GEMV: y[m,n] = sw[n] * sum over k of e2m1(w[n,k]) * ws[n,k/16] * x[m,k], NVFP4 weights,
+-- bf16 activations. The floor is N*K*9/16 bytes over the memory bandwidth; unpacking must stay
+-- under 4 instructions a weight.
+local family = require("gen.family")
+local tile = require("gen.tile")
+
+local GROUP <const> = 16  -- codes that share a scale
+local PAIR <const> = 128  -- k of a unit: two chunks of 64, whose scales fill a word
+
+local function pairs_of(s) return tile.ceil(s.K, PAIR) end
+
+return family("w4a16_gemv", {
+    rev = 1,
+    maths = "y[m,n] = bf16(sw[n] * sum over k of e2m1(w[n,k]) * ws[n,k/16] * x[m,k])",
+
+    shape = { "M", "N", "K" },
+    serves = function(s)
+        if s.M > 16 then return nil, "more than 16 rows: a GEMM's work" end
+        if s.K % GROUP ~= 0 then return nil, "K is not a whole number of NVFP4 groups of 16" end
+        return true
+    end,
+
+    args = {
+        { "y", "bf16", { "M", "N" }, out = true },
+        { "x", "bf16", { "M", "K" } },
+        { "w", "e2m1x2", { "N", function(s) return s.K // 2 end }, layout = "nvfp4_tile16" },
+        { "ws", "e4m3", { "N", function(s) return s.K // GROUP end }, layout = "nvfp4_tile16" },
+        { "sw", "f32", { "N" } },  -- weight_scale_2, a row each: stacked tensors differ
+    },
+    scratch = tile.scratch,
+
+    knobs = {
+        { "mma", 1, 0 },              -- tensor cores, or CUDA cores
+        { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
+        { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
+        { "groups", 1, 2, 4 },        -- groups of such warps in a block
+        { "unroll", 2, 4 },           -- pairs of chunks in flight
+        { "parts", 1, 2, 4 },         -- blocks that share one K
+    },
+    class = function(_, v)
+        return ("%s_%dx%d"):format(v.mma == 1 and "mma.bf16" or "dot", v.parts, v.split)
+    end,
+    keep = function(s, v, dev)
+        return tile.is_kept(s, v, pairs_of(s), dev)
+            and (v.mma == 1 or tile.is_for_dots(v))
+            and v.tiles * v.unroll * tile.halves(s.M) <= 8                       -- so do the loads
+    end,
+    template = function(_, v) return v.mma == 1 and "w4a16_gemv" or "w4a16_gemv_dot" end,
+
+    launch = function(s, v)
+        return { grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v) }
+    end,
+    work = function(s)
+        return {
+            bytes = s.N * (s.K // 2 + s.K // GROUP + 4) + 2 * s.M * s.K + 2 * s.M * s.N,
+            flops = 2 * s.M * s.N * s.K,
+        }
+    end,
+
+    check = {
+        ulp = 1,
+        samples = {
+            { M = 1, N = 22, K = 16 }, { M = 1, N = 8726, K = 128 },
+            { M = 2, N = 96, K = 1552 },
+            { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 2048 }, { M = 16, N = 288, K = 288 },
+        },
+        real = {
+            { M = 1, N = 8726, K = 4096 }, { M = 1, N = 4096, K = 2816 },
+            { M = 1, N = 1536, K = 4096 }, { M = 1, N = 4096, K = 768 },
+            { M = 1, N = 24896, K = 4096 }, { M = 1, N = 4096, K = 8192 },
+            { M = 1, N = 4096, K = 4096 }, { M = 1, N = 4096, K = 2048 },
+        },
+        draw = { ws = "scales", sw = "scale32" },
+    },
+})

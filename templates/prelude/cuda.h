@@ -1,0 +1,266 @@
+/* cuda.h: the prelude for NVRTC and nvcc. Same names and meanings as cpu.h. The only place with inline PTX. */
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+struct bf16 { u16 x; };
+struct f16 { u16 x; };
+struct e4m3 { u8 x; };
+
+#define LT_KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
+#define LT_DEV static __device__ __forceinline__
+#define LT_PRAGMA(x) _Pragma(#x)
+#define LT_UNROLL(n) LT_PRAGMA(unroll (n))
+#define LT_SHARED1(T, name, n) __shared__ __align__(128) T name[n]
+#define LT_SHARED2(T, name, n, m) __shared__ __align__(128) T name[n][m]
+#define LT_DYN_SHARED(T, name) extern __shared__ __align__(128) T name[]
+
+/* ---- bits and conversions: nearest even; the first source of a packing cvt is the high half ---- */
+
+LT_DEV u32 lt_f32_bits(float x) { return __float_as_uint(x); }
+LT_DEV float lt_bits_f32(u32 u) { return __uint_as_float(u); }
+LT_DEV float lt_bf16_f32(bf16 h) { return __uint_as_float((u32)h.x << 16); }
+LT_DEV bf16 lt_f32_bf16(float x) { bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.x) : "f"(x)); return r; }
+LT_DEV float lt_bf16lo_f32(u32 two) { return __uint_as_float(two << 16); }
+LT_DEV float lt_bf16hi_f32(u32 two) { return __uint_as_float(two & 0xffff0000u); }
+LT_DEV u32 lt_pack_bf16(float lo, float hi)
+{
+    u32 r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+LT_DEV float lt_f16_f32(f16 h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(h.x)); return r; }
+LT_DEV f16 lt_f32_f16(float x) { f16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.x) : "f"(x)); return r; }
+LT_DEV float lt_f16lo_f32(u32 two) { f16 h; h.x = (u16)two; return lt_f16_f32(h); }
+LT_DEV float lt_f16hi_f32(u32 two) { f16 h; h.x = (u16)(two >> 16); return lt_f16_f32(h); }
+LT_DEV u32 lt_pack_f16(float lo, float hi)
+{
+    u32 r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+LT_DEV u32 lt_e4m3x2_f16x2(u32 two) /* the low 16 bits; exact */
+{
+    u32 r;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((u16)two));
+    return r;
+}
+LT_DEV float lt_e4m3_f32(e4m3 v) { return lt_f16lo_f32(lt_e4m3x2_f16x2(v.x)); }
+LT_DEV u32 lt_pack_e4m3(float lo, float hi) /* into the low 16 bits; saturates at 448 */
+{
+    u16 r;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+LT_DEV e4m3 lt_f32_e4m3(float x) { e4m3 r; r.x = (u8)lt_pack_e4m3(x, 0.0f); return r; }
+LT_DEV float lt_ue4m3_f32(u32 code) { return lt_f16lo_f32(lt_e4m3x2_f16x2(code & 0x7f)); } /* the sign bit is ignored */
+LT_DEV u32 lt_f32_ue4m3(float x) { return x <= 0.0f ? 0u : lt_pack_e4m3(x, 0.0f) & 0x7f; }
+
+/* ---- packed arithmetic: one rounding a half; subnormals are kept ---- */
+
+LT_DEV u32 lt_fma_bf16x2(u32 a, u32 b, u32 c)
+{
+    u32 r;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+}
+LT_DEV u32 lt_mul_bf16x2(u32 a, u32 b)
+{
+    u32 r;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+LT_DEV u32 lt_fma_f16x2(u32 a, u32 b, u32 c)
+{
+    u32 r;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+}
+LT_DEV u32 lt_mul_f16x2(u32 a, u32 b)
+{
+    u32 r;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+LT_DEV i32 lt_dp4a(u32 a, u32 b, i32 c) /* four signed bytes each */
+{
+    i32 r;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+}
+LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select) /* a nibble a byte: 0-3 of a, 4-7 of b; +8: that byte's sign, eight times */
+{
+    u32 r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(select));
+    return r;
+}
+
+/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once` is for bytes that one launch reads once and none writes ---- */
+
+LT_DEV uint4 lt_ld128(const void *p) { return *(const uint4 *)p; }
+LT_DEV float4 lt_ld128f(const void *p) { return *(const float4 *)p; }
+LT_DEV void lt_st128(void *p, uint4 v) { *(uint4 *)p = v; }
+LT_DEV uint4 lt_ld128_once(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
+LT_DEV uint4 lt_ld128_once_ahead(const void *p) /* and asks L2 for the 256 bytes around it */
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
+LT_DEV uint2 lt_ld64_once(const void *p)
+{
+    uint2 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
+}
+LT_DEV u32 lt_ld32_once(const void *p)
+{
+    u32 v;
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+LT_DEV u32 lt_ld32_fresh(const void *p) /* from L2: what other blocks of this launch wrote */
+{
+    u32 v;
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+LT_DEV void lt_prefetch_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+/* ---- a warp: every lane of the mask calls; sums and maxima meet in the butterfly 16, 8, 4, 2, 1 ---- */
+
+LT_DEV float lt_shfl_f32(u32 mask, float v, int lane) { return __shfl_sync(mask, v, lane); }
+LT_DEV u32 lt_shfl_u32(u32 mask, u32 v, int lane) { return __shfl_sync(mask, v, lane); }
+LT_DEV float lt_shfl_xor_f32(u32 mask, float v, int bits) { return __shfl_xor_sync(mask, v, bits); }
+LT_DEV u32 lt_shfl_xor_u32(u32 mask, u32 v, int bits) { return __shfl_xor_sync(mask, v, bits); }
+LT_DEV float lt_shfl_down_f32(u32 mask, float v, int lanes) { return __shfl_down_sync(mask, v, lanes); }
+LT_DEV u32 lt_shfl_down_u32(u32 mask, u32 v, int lanes) { return __shfl_down_sync(mask, v, lanes); }
+LT_DEV u32 lt_ballot(u32 mask, int predicate) { return __ballot_sync(mask, predicate); }
+LT_DEV float lt_warp_sum(float v)
+{
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
+    return v;
+}
+LT_DEV float lt_warp_max(float v)
+{
+    for (int o = 16; o > 0; o >>= 1) {
+        const float other = __shfl_xor_sync(0xffffffffu, v, o);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+/* ---- a block ---- */
+
+LT_DEV void lt_bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); } /* id 1..15 */
+LT_DEV void lt_bar_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+LT_DEV u32 lt_atomic_add_u32(u32 *p, u32 v) { return atomicAdd(p, v); }
+/* Every thread of the block calls, once its results are in memory. Non-zero in the block that comes last of `blocks`;
+ * the counter, zero before the launch, is zero again after it. */
+LT_DEV int lt_last_block(u32 *counter, u32 blocks)
+{
+    __threadfence();
+    __syncthreads();
+    int last = 0;
+    if (threadIdx.x == 0) {
+        last = atomicAdd(counter, 1u) == blocks - 1;
+        if (last) *counter = 0;
+        __threadfence();
+    }
+    return __syncthreads_or(last);
+}
+
+/* ---- asynchronous copies ---- */
+
+LT_DEV u32 lt_shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+LT_DEV void lt_cp_async16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(lt_shared_address(to)), "l"(from) : "memory");
+}
+#define lt_cp_commit() asm volatile("cp.async.commit_group;" ::: "memory")
+#define lt_cp_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory") /* all but the newest n groups have landed */
+
+LT_DEV void lt_mbar_init(u64 *bar, u32 arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(lt_shared_address(bar)), "r"(arrivals) : "memory");
+}
+/* After the inits, before the block's barrier that shows them to the others. */
+LT_DEV void lt_mbar_fence(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+LT_DEV void lt_mbar_arrive(u64 *bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(lt_shared_address(bar)) : "memory");
+}
+LT_DEV void lt_mbar_expect(u64 *bar, u32 bytes) /* arrives, and the phase waits for that many bytes more */
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(lt_shared_address(bar)), "r"(bytes) : "memory");
+}
+LT_DEV void lt_mbar_wait(u64 *bar, u32 parity) /* until the phase of that parity is over; phases count 0, 1, 0, .. */
+{
+    u32 done;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(lt_shared_address(bar)), "r"(parity) : "memory");
+    } while (!done);
+}
+LT_DEV void lt_bulk_load(void *to, const void *from, u32 bytes, u64 *bar) /* 16-byte aligned, whole 16 bytes */
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(lt_shared_address(to)), "l"(from), "r"(bytes), "r"(lt_shared_address(bar)) : "memory");
+}
+LT_DEV void lt_bulk_prefetch_l2(const void *p, u32 bytes) /* 16-byte aligned, whole 16 bytes */
+{
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes) : "memory");
+}
+
+/* ---- tensor cores: a whole warp calls; d may be c ---- */
+
+LT_DEV void lt_ldmatrix_x4(u32 *d, const void *row) /* lane l gives the address of row l % 8 of matrix l / 8 */
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(lt_shared_address(row)) : "memory");
+}
+LT_DEV void lt_ldmatrix_x4_trans(u32 *d, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(lt_shared_address(row)) : "memory");
+}
+#define LT_MMA(name, instruction, T, constraint)                                                                       \
+    LT_DEV void name(T *d, const u32 *a, const u32 *b, const T *c)                                                     \
+    {                                                                                                                  \
+        asm volatile(instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"                \
+                     : "=" constraint(d[0]), "=" constraint(d[1]), "=" constraint(d[2]), "=" constraint(d[3])          \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), constraint(c[0]),             \
+                       constraint(c[1]), constraint(c[2]), constraint(c[3]));                                          \
+    }
+LT_MMA(lt_mma_m16n8k16_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", float, "f")
+LT_MMA(lt_mma_m16n8k16_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", float, "f")
+LT_MMA(lt_mma_m16n8k32_e4m3, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", float, "f")
+LT_MMA(lt_mma_m16n8k32_s8, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", i32, "r")
+#if __CUDA_ARCH__ >= 1200
+/* NVFP4: sa, sb hold four ue4m3 scales of 16 along K; row m's in lane 4 (m % 8) + m / 8, column n's in lane 4 n */
+LT_DEV void lt_mma_m16n8k64_nvf4(float *d, const u32 *a, const u32 *b, const float *c, u32 sa, u32 sb)
+{
+    asm volatile("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13}, %14, {0, 0}, %15, {0, 0};"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]),
+                   "f"(c[3]), "r"(sa), "r"(sb));
+}
+#endif
+
+/* ---- programmatic dependent launch ---- */
+
+/* Before the first read of what an earlier kernel of the step wrote, and before any global write. */
+LT_DEV void lt_pdl_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+LT_DEV void lt_pdl_launch(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); } /* the next kernel may start */
