@@ -1,0 +1,132 @@
+# lathe: every command. `make help` lists the goals.
+
+CC      = gcc
+LUA     = lua5.4
+CFLAGS  = -O2 -g
+SAN     =#          address,undefined: a build with sanitizers, in a folder of its own
+OUT     = build#    where everything goes
+REF     = main#     `make replay` compares the generated text with this commit's
+TOOL    =#          memcheck, racecheck: `make check-gpu` under compute-sanitizer
+
+# ---- nothing to change below ----
+
+comma  := ,
+B      := $(OUT)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+O      := $(B)/obj
+G      := $(OUT)/gen
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+WARN   := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+          -Wdouble-promotion -Wundef
+FLAGS   = -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) $(SANFLAGS) -ffp-contract=off -fPIE \
+          -I. -I$(G) -I/usr/include/lua5.4 -MMD -MP
+LIBS   := -l:liblua5.4-cjson.a -l:liblua5.4.a -l:libtcc.a -l:libmd.a -lm -ldl -lpthread
+
+EMBED  := $(shell find gen lua families templates cache/tuned -type f \
+            \( -name '*.lua' -o -name '*.cut' -o -name '*.h' -o -name '*.txt' \) \
+            -not -path 'lua/*.h' 2>/dev/null | LC_ALL=C sort)
+ARGPARSE := lib/argparse.lua=$(firstword $(wildcard /usr/share/lua/5.4/argparse.lua \
+            /usr/share/lua/common/argparse.lua /usr/local/share/lua/5.4/argparse.lua))
+FAMILIES := $(wildcard families/*.lua)
+
+C      := $(wildcard runtime/*.c runtime/cpu/*.c runtime/cuda/*.c cache/*.c families/*.c lua/*.c)
+S      := $(wildcard runtime/*/*.S)
+REFERENCE := $(O)/gen/reference.o
+OBJ    := $(C:%.c=$(O)/%.o) $(S:%.S=$(O)/%.o) $(REFERENCE) \
+          $(O)/gen/embedded.o $(O)/gen/embedded_bytes.o
+FAKE   := $(patsubst %.c,$(O)/%.o,$(wildcard tests/cpu/*_fake.c))
+TESTC  := $(filter-out %_fake.c,$(wildcard tests/cpu/*.c))
+TESTS  := $(TESTC:tests/cpu/%.c=$(B)/tests/%)
+GPUC   := $(wildcard tests/gpu/*.c)
+GPUS   := $(GPUC:tests/gpu/%.c=$(B)/gpu/%)
+LIB    := $(filter-out $(O)/lua/main.o,$(OBJ))
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all setup demo test test-c test-lua test-all golden golden+ replay check-gpu dist lint \
+        size clean help objects test-objects programs FORCE
+
+all: lathe ## build ./lathe (the default)
+
+$(B)/lathe: $(OBJ)
+	@echo "  link  $@"
+	@$(CC) $(SANFLAGS) -pie -o $@ $^ $(LIBS)
+
+lathe: $(B)/lathe
+	@cp $< $@
+
+setup: ## find what the build needs, install what is missing
+	@tools/setup.sh
+
+objects: $(OBJ)
+programs: $(B)/lathe $(TESTS)
+test-objects: $(TESTC:%.c=$(O)/%.o) $(FAKE) $(GPUC:%.c=$(O)/%.o)
+
+# The generated sources.
+$(G)/embedded.list: FORCE | setup
+	@mkdir -p $(G)
+	@echo '$(EMBED) $(ARGPARSE)' | cmp -s - $@ || echo '$(EMBED) $(ARGPARSE)' > $@
+$(G)/embedded.c: $(G)/embedded.list $(EMBED) tools/embed.lua
+	@$(LUA) tools/embed.lua $(G) $(EMBED) $(ARGPARSE)
+$(G)/embedded.S: $(G)/embedded.c ;
+$(G)/reference.h: tools/reference.lua $(FAMILIES) $(wildcard gen/*.lua) | setup
+	@mkdir -p $(G)
+	@$(LUA) tools/reference.lua $(G) $(FAMILIES)
+$(G)/reference.c: $(G)/reference.h ;
+
+$(O)/gen/embedded_bytes.o: $(G)/embedded.S
+	@mkdir -p $(@D)
+	@$(CC) -c -o $@ $<
+$(O)/gen/%.o: $(G)/%.c
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	@$(CC) $(FLAGS) -c -o $@ $<
+$(O)/%.o: %.c | $(G)/reference.h setup
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	@$(CC) $(FLAGS) -c -o $@ $<
+$(O)/%.o: %.S | setup
+	@mkdir -p $(@D)
+	@$(CC) -c -o $@ $<
+
+$(B)/tests/%: $(O)/tests/cpu/%.o $(FAKE) $(LIB)
+	@mkdir -p $(@D)
+	@$(CC) $(SANFLAGS) -pie -o $@ $^ -lcmocka $(LIBS)
+$(B)/gpu/%: $(O)/tests/gpu/%.o $(LIB)
+	@mkdir -p $(@D)
+	@$(CC) $(SANFLAGS) -pie -o $@ $^ $(LIBS)
+
+demo: lathe ## one kernel from its description to its check, on the CPU device
+	@tools/demo.sh
+test: lathe programs ## all tests that need no GPU: minutes
+	@tools/run-tests.sh $(B) c lua golden
+test-c: programs ## the C programs of `make test`
+	@tools/run-tests.sh $(B) c
+test-lua: lathe ## the Lua suite of `make test`
+	@tools/run-tests.sh $(B) lua
+test-all: lathe programs ## what `make test` leaves out: longer suites, sanitizers
+	@tools/run-tests.sh $(B) long
+	@$(MAKE) --no-print-directory SAN=address,undefined test-c
+
+golden: setup ## show how the generated text differs from tests/golden
+	@tools/golden.sh
+golden+: setup ## rewrite tests/golden
+	@tools/golden.sh +
+replay: setup ## show how the generated text differs from that of REF=main
+	@tools/replay.sh $(REF)
+
+dist: lathe $(GPUS) ## collect in build/dist what a GPU machine needs: programs and no libraries
+	@rm -rf $(OUT)/dist && mkdir -p $(OUT)/dist
+	@cp -r lathe $(GPUS) $(wildcard tests/gpu/*.sh) $(OUT)/dist/
+check-gpu: ## run the GPU tests of build/dist on this machine; builds nothing
+	@tests/gpu/check.sh $(OUT)/dist $(TOOL)
+
+lint: ## format, warnings, layering, luacheck, widths
+	@tools/lint.sh
+size: lathe ## lines of each file and long functions, size of the program
+	@tools/size.sh
+clean: ## remove what was built
+	@rm -rf $(OUT) lathe
+help: ## this list
+	@sed -n 's/^\([a-z+-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -1,0 +1,338 @@
+/* bind.c: the border between Lua and the runtime: starts Lua, finds its modules among the project's
+ * files, and gives scripts the module `lathe`. Decides nothing. */
+#include "bind.h"
+#include "start.h"
+
+#include <lua-cjson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what the other files of the border use ---- */
+
+int lt_bind_fail(lua_State *L, const lt_err *err)
+{
+    lua_pushnil(L);
+    lua_pushstring(L, err->text);
+    return 2;
+}
+
+void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods)
+{
+    luaL_newmetatable(L, name);
+    luaL_setfuncs(L, methods, 0);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+}
+
+lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer otherwise)
+{
+    int whole;
+    const int type = lua_getfield(L, index, name);
+    const lua_Integer value = lua_tointegerx(L, -1, &whole);
+    if (type != LUA_TNIL && !whole) luaL_error(L, "field '%s' must be an integer", name);
+    lua_pop(L, 1);
+    return type == LUA_TNIL ? otherwise : value;
+}
+
+bool lt_bind_flag(lua_State *L, int index, const char *name)
+{
+    lua_getfield(L, index, name);
+    const bool value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+/* The string of a field, which the table keeps. */
+static lt_span text_field(lua_State *L, int index, const char *name)
+{
+    lt_span s;
+    if (lua_getfield(L, index, name) != LUA_TSTRING) luaL_error(L, "field '%s' is missing", name);
+    s.ptr = lua_tolstring(L, -1, &s.len);
+    lua_pop(L, 1);
+    return s;
+}
+
+static void read_params(lua_State *L, int index, lt_source *src, lt_param params[LT_MAX_PARAMS])
+{
+    if (lua_getfield(L, index, "params") != LUA_TTABLE) luaL_error(L, "field 'params' is missing");
+    const int list = lua_gettop(L);
+    src->param_count = (int)luaL_len(L, list);
+    if (src->param_count > LT_MAX_PARAMS) luaL_error(L, "more than %d params", LT_MAX_PARAMS);
+    for (int i = 0; i < src->param_count; i++) {
+        lua_geti(L, list, i + 1);
+        const lt_span name = text_field(L, -1, "name");
+        if (name.len >= sizeof params[i].name) luaL_error(L, "param '%s' is too long", name.ptr);
+        memcpy(params[i].name, name.ptr, name.len + 1);
+        params[i].out = lt_bind_flag(L, -1, "out") || lt_bind_flag(L, -1, "scratch");
+        lua_pop(L, 1);
+    }
+    src->params = params;
+    lua_pop(L, 1);
+}
+
+void lt_bind_source(lua_State *L, int index, lt_source *src, lt_param params[LT_MAX_PARAMS])
+{
+    luaL_checktype(L, index, LUA_TTABLE);
+    index = lua_absindex(L, index);
+    *src = (lt_source){
+        .name = text_field(L, index, "name").ptr,
+        .arch = text_field(L, index, "arch").ptr,
+        .text = text_field(L, index, "source"),
+        .plain = text_field(L, index, "plain"),
+        .model = (int)lt_bind_field(L, index, "model", 0),
+    };
+    if (lua_getfield(L, index, "launch") != LUA_TTABLE) luaL_error(L, "field 'launch' is missing");
+    src->threads = (int)lt_bind_field(L, -1, "block", 0);
+    lua_pop(L, 1);
+    read_params(L, index, src, params);
+}
+
+/* ---- settings, files, small things ---- */
+
+static int get_settings(lua_State *L)
+{
+    lua_createtable(L, LT_SETTINGS, 0);
+    for (lt_setting s = 0; s < LT_SETTINGS; s++) {
+        const lt_setting_info info = lt_config_info(s);
+        const char *const fields[][2] = {{"name", info.name},
+                                         {"env", info.env},
+                                         {"value", info.value},
+                                         {"source", info.source},
+                                         {"help", info.help}};
+        lua_createtable(L, 0, (int)lt_countof(fields));
+        for (size_t i = 0; i < lt_countof(fields); i++) {
+            lua_pushstring(L, fields[i][1]);
+            lua_setfield(L, -2, fields[i][0]);
+        }
+        lua_rawseti(L, -2, (lua_Integer)s + 1);
+    }
+    return 1;
+}
+
+/* setting(name) -> its value, as text */
+static int get_setting(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    for (lt_setting s = 0; s < LT_SETTINGS; s++) {
+        if (strcmp(lt_config_info(s).name, name)) continue;
+        lua_pushstring(L, lt_config_text(s));
+        return 1;
+    }
+    return luaL_error(L, "no setting '%s'", name);
+}
+
+/* set(name, value) */
+static int set_setting(lua_State *L)
+{
+    lt_err err = {{0}};
+    if (lt_config_set(luaL_checkstring(L, 1), luaL_checkstring(L, 2), &err))
+        return lt_bind_fail(L, &err);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* read(name) -> text */
+static int read_file(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_bytes text = {0};
+    if (lt_files_read(luaL_checkstring(L, 1), &text, &err)) return lt_bind_fail(L, &err);
+    lua_pushlstring(L, text.ptr ? text.ptr : "", text.len);
+    lt_bytes_clear(&text);
+    return 1;
+}
+
+/* list(folder) -> sorted names */
+static int list_files(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_bytes names = {0};
+    if (lt_files_list(luaL_checkstring(L, 1), &names, &err)) return lt_bind_fail(L, &err);
+    lua_newtable(L);
+    const char *at = names.ptr ? names.ptr : "";
+    for (lua_Integer i = 1; *at; i++) {
+        const char *end = strchr(at, '\n');
+        lua_pushlstring(L, at, (size_t)(end - at));
+        lua_rawseti(L, -2, i);
+        at = end + 1;
+    }
+    lt_bytes_clear(&names);
+    return 1;
+}
+
+static int get_root(lua_State *L)
+{
+    const char *root = lt_files_root();
+    lua_pushstring(L, root ? root : "");
+    return 1;
+}
+
+static int get_time(lua_State *L)
+{
+    lua_pushnumber(L, lt_now_us());
+    return 1;
+}
+
+/* Does a person watch stderr? */
+static int is_watched(lua_State *L)
+{
+    lua_pushboolean(L, isatty(STDERR_FILENO));
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"settings", get_settings}, {"setting", get_setting},   {"set", set_setting},
+    {"read", read_file},        {"list", list_files},       {"root", get_root},
+    {"now_us", get_time},       {"is_watched", is_watched}, {NULL, NULL},
+};
+
+static int open_lathe(lua_State *L)
+{
+    luaL_newlib(L, functions);
+    lua_pushliteral(L, LT_VERSION);
+    lua_setfield(L, -2, "version");
+    lt_bind_add_arrays(L);
+    lt_bind_add_devices(L);
+    lt_bind_add_cache(L);
+    return 1;
+}
+
+/* ---- modules ---- */
+
+/* gen.emit -> gen/emit.lua; argparse -> lib/argparse.lua */
+static int search_module(lua_State *L)
+{
+    const char *module = luaL_checkstring(L, 1);
+    const char *path = luaL_gsub(L, module, ".", "/");
+    path = lua_pushfstring(L, "%s%s.lua", strchr(path, '/') ? "" : "lib/", path);
+    lt_err err = {{0}};
+    lt_bytes text = {0};
+    if (lt_files_read(path, &text, &err)) {
+        lua_pushstring(L, err.text); /* nobody looks further: every module is ours */
+        return lua_error(L);
+    }
+    const char *chunk = lua_pushfstring(L, "@%s", path);
+    const int failed = luaL_loadbufferx(L, text.ptr ? text.ptr : "", text.len, chunk, "t");
+    lt_bytes_clear(&text);
+    if (failed) return lua_error(L);
+    lua_pushstring(L, path);
+    return 2;
+}
+
+/* Leaves `preload` and our own as the only ways to find a module. */
+static void set_searchers(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "searchers");
+    lua_createtable(L, 2, 0);
+    lua_rawgeti(L, -2, 1);
+    lua_rawseti(L, -2, 1);
+    lua_pushcfunction(L, search_module);
+    lua_rawseti(L, -2, 2);
+    lua_setfield(L, -3, "searchers");
+    lua_pop(L, 2);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+    lua_pushcfunction(L, open_lathe);
+    lua_setfield(L, -2, "lathe");
+    lua_pushcfunction(L, luaopen_cjson);
+    lua_setfield(L, -2, "cjson");
+    lua_pop(L, 1);
+}
+
+/* ---- Ctrl-C: the running script ends with an error at its next line, so that what it holds is
+ * closed; a second one ends the program at once ---- */
+
+static lua_State *running; /* what the handler, which gets no context, interrupts */
+
+static void raise_interrupt(lua_State *L, lua_Debug *where)
+{
+    (void)where;
+    lua_sethook(L, NULL, 0, 0);
+    lua_pushliteral(L, "interrupted");
+    lua_error(L);
+}
+
+static void on_interrupt(int number)
+{
+    signal(number, SIG_DFL);
+    lua_sethook(running, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT,
+                1);
+}
+
+/* ---- the run ---- */
+
+/* Adds where a bug happened; sentences for the user stay as they are. */
+static int add_trace(lua_State *L)
+{
+    const char *text = lua_tostring(L, 1);
+    const bool is_ours = text && (!strncmp(text, "lua/", 4) || !strncmp(text, "lib/", 4) ||
+                                  !strncmp(text, "gen/", 4));
+    if (is_ours || (text && lt_config_int(LT_SET_DEBUG) > 0)) luaL_traceback(L, L, text, 1);
+    return 1;
+}
+
+/* Prints the error on top of the stack; the exit code it stands for. */
+static int print_error(lua_State *L)
+{
+    int code = 2;
+    if (lua_istable(L, -1)) {
+        code = (int)lt_bind_field(L, -1, "code", 2);
+        lua_getfield(L, -1, "text");
+    }
+    const char *text = luaL_tolstring(L, -1, NULL);
+    const bool is_bug = strstr(text, "\nstack traceback:") != NULL;
+    fprintf(stderr, "lathe: %s%s\n", is_bug ? "a bug of the program: " : "", text);
+    return is_bug ? 3 : code;
+}
+
+/* Runs under lua_pcall: argc, argv -> exit code */
+static int run(lua_State *L)
+{
+    const int argc = (int)lua_tointeger(L, 1);
+    char **argv = lua_touserdata(L, 2);
+    luaL_openlibs(L);
+    set_searchers(L);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "lua.cli");
+    lua_call(L, 1, 1);
+    lua_createtable(L, argc, 0);
+    for (int i = 1; i < argc; i++) {
+        lua_pushstring(L, argv[i]);
+        lua_rawseti(L, -2, i);
+    }
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+int lt_start(int argc, char **argv)
+{
+    lua_State *L = luaL_newstate();
+    if (!L) {
+        fprintf(stderr, "lathe: lua: out of memory\n");
+        return 3;
+    }
+    running = L;
+    signal(SIGINT, on_interrupt);
+    lua_pushcfunction(L, add_trace);
+    lua_pushcfunction(L, run);
+    lua_pushinteger(L, argc);
+    lua_pushlightuserdata(L, argv);
+    const int failed = lua_pcall(L, 2, 1, 1);
+    const char *text = failed ? lua_tostring(L, -1) : NULL;
+    const bool interrupted = text && strstr(text, "interrupted") == text;
+    signal(SIGINT, SIG_DFL);
+    int code = 0;
+    if (!failed) code = (int)lua_tointeger(L, -1);
+    if (failed && !interrupted) code = print_error(L);
+    lua_close(L);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");
+        code = code ? code : 3;
+    }
+    if (interrupted) raise(SIGINT); /* so that the shell knows why it ended */
+    return code;
+}

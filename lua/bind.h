@@ -1,0 +1,37 @@
+/* bind.h: what the files of the border share. Only lua/bind*.c include it: they alone see both
+ * lua.h and lathe.h.
+ *
+ * A userdata owns what it holds until its garbage is collected, its free method is called or its
+ * <close> variable ends; after that every use of it is an error. What can fail for a reason
+ * outside the program returns nil and a sentence; a wrong argument is a Lua error. */
+#ifndef LT_BIND_H
+#define LT_BIND_H
+
+#include "../runtime/ctype.h"
+#include "../runtime/lathe.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+typedef struct {
+    lt_ctype type;
+    size_t count;
+    void *data; /* NULL once freed */
+} lt_array;     /* host memory */
+
+int lt_bind_fail(lua_State *L, const lt_err *err); /* pushes nil and the sentence: 2 */
+lt_array *lt_bind_array(lua_State *L, int index);  /* an error when it is none or was freed */
+/* Fills src and its params from a kernel of gen/emit.lua. The strings stay the table's. */
+void lt_bind_source(lua_State *L, int index, lt_source *src, lt_param params[LT_MAX_PARAMS]);
+void lt_bind_report(lua_State *L, const lt_jit_report *report);              /* pushes a table */
+void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods); /* __index is itself */
+lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer otherwise);
+bool lt_bind_flag(lua_State *L, int index, const char *name);
+
+/* Each adds its functions to the module's table, which is on top. */
+void lt_bind_add_arrays(lua_State *L);  /* bind_array.c */
+void lt_bind_add_devices(lua_State *L); /* bind_device.c */
+void lt_bind_add_cache(lua_State *L);   /* bind_cache.c */
+
+#endif

@@ -1,0 +1,263 @@
+/* bind_cache.c: compiling into the cache, keys, and the cache itself, for Lua. */
+#include "bind.h"
+
+#include "../cache/store.h"
+
+#include <stdlib.h>
+
+#define STORE "lathe.store"
+
+/* ---- build ---- */
+
+typedef struct {
+    lua_State *L;
+    int progress; /* index of the function, or of nil */
+    bool raised;  /* it ended with an error, which is on top of the stack */
+} watch;
+
+/* Errors must not jump over the compilers that run: the build stops and they are raised again. */
+static int call_progress(void *ctx, size_t done, size_t count)
+{
+    watch *w = ctx;
+    if (lua_isnil(w->L, w->progress)) return 0;
+    lua_pushvalue(w->L, w->progress);
+    lua_pushinteger(w->L, (lua_Integer)done);
+    lua_pushinteger(w->L, (lua_Integer)count);
+    w->raised = lua_pcall(w->L, 2, 0, 0) != LUA_OK;
+    return w->raised;
+}
+
+static void push_build(lua_State *L, const lt_build *b)
+{
+    lt_bind_report(L, &b->report);
+    if (b->failed) {
+        lua_pushstring(L, b->err.text);
+        lua_setfield(L, -2, "failed");
+    }
+}
+
+/* build(kernels of gen/emit.lua, progress(done, count) or nil) -> reports; a report of one that did
+ * not compile has `failed` */
+static int build(lua_State *L)
+{
+    lt_err err = {{0}};
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 2);
+    const lua_Integer count = luaL_len(L, 1);
+    lt_build *builds = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *builds, 0);
+    lt_param(*params)[LT_MAX_PARAMS] =
+        lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *params, 0);
+    for (lua_Integer i = 0; i < count; i++) {
+        builds[i] = (lt_build){.failed = false};
+        lua_geti(L, 1, i + 1);
+        lt_bind_source(L, -1, &builds[i].source, params[i]);
+        lua_pop(L, 1);
+    }
+    watch w = {L, 2, false};
+    luaL_checkstack(L, 10, NULL);
+    const int failed = lt_jit_build(builds, (size_t)count, call_progress, &w, &err);
+    if (w.raised) return lua_error(L);
+    if (failed) return lt_bind_fail(L, &err);
+    lua_createtable(L, (int)count, 0);
+    for (lua_Integer i = 0; i < count; i++) {
+        push_build(L, &builds[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* key(kernel of gen/emit.lua) -> key, its fields as text */
+static int get_key(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_source src;
+    lt_param params[LT_MAX_PARAMS];
+    lt_bytes text = {0};
+    char key[65];
+    lt_bind_source(L, 1, &src, params);
+    if (lt_jit_key(&src, &text, key, &err)) return lt_bind_fail(L, &err);
+    lua_pushstring(L, key);
+    lua_pushlstring(L, text.ptr, text.len);
+    lt_bytes_clear(&text);
+    return 2;
+}
+
+/* ---- store ---- */
+
+static int open_store(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_store **s = lua_newuserdatauv(L, sizeof *s, 0);
+    *s = NULL;
+    luaL_setmetatable(L, STORE);
+    if (lt_store_open(s, NULL, &err)) return lt_bind_fail(L, &err);
+    return 1;
+}
+
+static int close_store(lua_State *L)
+{
+    lt_store **s = luaL_checkudata(L, 1, STORE);
+    lt_store_close(*s);
+    *s = NULL;
+    return 0;
+}
+
+static lt_store *check_store(lua_State *L)
+{
+    lt_store **s = luaL_checkudata(L, 1, STORE);
+    if (!*s) luaL_error(L, "the store was closed");
+    return *s;
+}
+
+/* store:folder() -> path, is it writable */
+static int get_folder(lua_State *L)
+{
+    const lt_store *s = check_store(L);
+    lua_pushstring(L, lt_store_dir(s));
+    lua_pushboolean(L, lt_store_is_writable(s));
+    return 2;
+}
+
+static void push_entry(lua_State *L, const lt_entry *e)
+{
+    const struct {
+        const char *name;
+        lt_span bytes;
+    } parts[] = {{"key_text", lt_bytes_view(&e->key_text)},
+                 {"text", lt_bytes_view(&e->text)},
+                 {"log", lt_bytes_view(&e->log)}};
+    lua_createtable(L, 0, 4);
+    for (size_t i = 0; i < lt_countof(parts); i++) {
+        lua_pushlstring(L, parts[i].bytes.ptr ? parts[i].bytes.ptr : "", parts[i].bytes.len);
+        lua_setfield(L, -2, parts[i].name);
+    }
+    lua_pushinteger(L, (lua_Integer)e->image.len);
+    lua_setfield(L, -2, "image_bytes");
+}
+
+static int push_found(lua_State *L, lt_store_result got, lt_entry *e, const lt_err *err)
+{
+    if (got == LT_STORE_FAILED) return lt_bind_fail(L, err);
+    if (got == LT_STORE_MISS)
+        lua_pushboolean(L, 0);
+    else
+        push_entry(L, e);
+    lt_entry_clear(e);
+    return 1;
+}
+
+/* store:find(name, key) -> entry or false */
+static int find_entry(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_entry e = {0};
+    size_t len;
+    const char *key = luaL_checklstring(L, 3, &len);
+    if (len != 64) return luaL_error(L, "a key has 64 digits");
+    const char *name = luaL_checkstring(L, 2);
+    return push_found(L, lt_store_find(check_store(L), name, key, &e, &err), &e, &err);
+}
+
+/* store:newest(name) -> the newest entry of that name, or false */
+static int find_newest(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_entry e = {0};
+    const char *name = luaL_checkstring(L, 2);
+    /* every line begins with "": whatever its key */
+    const lt_store_result got = lt_store_find_nearest(check_store(L), name, "", "", &e, &err);
+    return push_found(L, got, &e, &err);
+}
+
+typedef struct {
+    lt_store_item *items;
+    size_t count, cap;
+} items;
+
+static int add_item(void *ctx, const lt_store_item *item)
+{
+    items *list = ctx;
+    if (list->count == list->cap) {
+        const size_t cap = list->cap ? 2 * list->cap : 64;
+        lt_store_item *grown = realloc(list->items, cap * sizeof *grown);
+        if (!grown) return -1;
+        list->items = grown;
+        list->cap = cap;
+    }
+    list->items[list->count++] = *item;
+    return 0;
+}
+
+static void push_item(lua_State *L, const lt_store_item *item)
+{
+    lua_createtable(L, 0, 5);
+    lua_pushstring(L, item->name);
+    lua_setfield(L, -2, "name");
+    lua_pushinteger(L, (lua_Integer)item->bytes);
+    lua_setfield(L, -2, "bytes");
+    lua_pushnumber(L, item->age_seconds);
+    lua_setfield(L, -2, "age_seconds");
+    lua_pushboolean(L, item->whole);
+    lua_setfield(L, -2, "whole");
+    lua_pushstring(L, item->why);
+    lua_setfield(L, -2, "why");
+}
+
+/* store:list(verify) -> { name, bytes, age_seconds, whole, why } of each entry */
+static int list_entries(lua_State *L)
+{
+    lt_err err = {{0}};
+    items list = {0};
+    const bool verify = lua_toboolean(L, 2);
+    if (lt_store_walk(check_store(L), verify, add_item, &list, &err)) {
+        free(list.items);
+        return lt_bind_fail(L, &err);
+    }
+    lua_createtable(L, (int)list.count, 0);
+    for (size_t i = 0; i < list.count; i++) {
+        push_item(L, &list.items[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    free(list.items);
+    return 1;
+}
+
+/* store:gc(bytes) -> removed entries, removed bytes */
+static int collect(lua_State *L)
+{
+    lt_err err = {{0}};
+    size_t removed = 0, bytes = 0;
+    const size_t limit = (size_t)luaL_checkinteger(L, 2);
+    if (lt_store_gc(check_store(L), limit, &removed, &bytes, &err)) return lt_bind_fail(L, &err);
+    lua_pushinteger(L, (lua_Integer)removed);
+    lua_pushinteger(L, (lua_Integer)bytes);
+    return 2;
+}
+
+static int clear(lua_State *L)
+{
+    lt_err err = {{0}};
+    size_t removed = 0;
+    if (lt_store_clear(check_store(L), &removed, &err)) return lt_bind_fail(L, &err);
+    lua_pushinteger(L, (lua_Integer)removed);
+    return 1;
+}
+
+static const luaL_Reg store_methods[] = {
+    {"folder", get_folder},   {"find", find_entry},  {"newest", find_newest},
+    {"list", list_entries},   {"gc", collect},       {"clear", clear},
+    {"__close", close_store}, {"__gc", close_store}, {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"build", build},
+    {"key", get_key},
+    {"store", open_store},
+    {NULL, NULL},
+};
+
+void lt_bind_add_cache(lua_State *L)
+{
+    lt_bind_class(L, STORE, store_methods);
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,353 @@
+/* bind_device.c: devices, their memory and their kernels for Lua. Buffers and kernels keep their
+ * device alive. */
+#include "bind.h"
+
+#include <string.h>
+
+#define DEVICE "lathe.device"
+#define BUFFER "lathe.buffer"
+#define KERNEL "lathe.kernel"
+
+enum { MAX_STEPS = 4096 }; /* of a sequence that is timed */
+
+typedef struct {
+    lt_device *dev;
+} device;
+
+typedef struct {
+    lt_device *dev;
+    lt_buffer *buf; /* NULL once freed */
+} buffer;
+
+typedef struct {
+    lt_device *dev;
+    lt_kernel *kernel; /* NULL once freed */
+} kernel;
+
+static int push_true_or_fail(lua_State *L, int failed, const lt_err *err)
+{
+    if (failed) return lt_bind_fail(L, err);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* ---- devices ---- */
+
+/* device(name) */
+static int open_device(lua_State *L)
+{
+    lt_err err = {{0}};
+    device *d = lua_newuserdatauv(L, sizeof *d, 0);
+    d->dev = NULL;
+    luaL_setmetatable(L, DEVICE);
+    if (lt_device_open(&d->dev, luaL_checkstring(L, 1), &err)) return lt_bind_fail(L, &err);
+    return 1;
+}
+
+static int collect_device(lua_State *L)
+{
+    device *d = luaL_checkudata(L, 1, DEVICE);
+    lt_device_close(d->dev);
+    d->dev = NULL;
+    return 0;
+}
+
+static lt_device *check_device(lua_State *L)
+{
+    return ((device *)luaL_checkudata(L, 1, DEVICE))->dev;
+}
+
+static int get_info(lua_State *L)
+{
+    const lt_device_info *info = lt_device_describe(check_device(L));
+    const char *const texts[][2] = {{"name", info->name},
+                                    {"model", info->model},
+                                    {"key", info->key},
+                                    {"arch", info->arch},
+                                    {"driver", info->driver}};
+    lua_createtable(L, 0, 9);
+    for (size_t i = 0; i < lt_countof(texts); i++) {
+        lua_pushstring(L, texts[i][1]);
+        lua_setfield(L, -2, texts[i][0]);
+    }
+    lua_pushinteger(L, info->sms);
+    lua_setfield(L, -2, "sms");
+    lua_pushinteger(L, info->threads_per_sm);
+    lua_setfield(L, -2, "threads_per_sm");
+    lua_pushinteger(L, (lua_Integer)info->shared_per_block);
+    lua_setfield(L, -2, "shared_per_block");
+    lua_pushinteger(L, (lua_Integer)info->memory);
+    lua_setfield(L, -2, "memory");
+    return 1;
+}
+
+/* device:play{ order =, lazy =, left = } */
+static int play(lua_State *L)
+{
+    lt_err err = {{0}};
+    luaL_checktype(L, 2, LUA_TTABLE);
+    const lt_play p = {(int)lt_bind_field(L, 2, "order", 0), lt_bind_flag(L, 2, "lazy"),
+                       lt_bind_flag(L, 2, "left")};
+    return push_true_or_fail(L, lt_device_play(check_device(L), &p, &err), &err);
+}
+
+static int sync_device(lua_State *L)
+{
+    lt_err err = {{0}};
+    return push_true_or_fail(L, lt_device_sync(check_device(L), &err), &err);
+}
+
+/* ---- buffers ---- */
+
+/* device:alloc(bytes): every byte is 0xff */
+static int alloc_buffer(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_device *dev = check_device(L);
+    const lua_Integer bytes = luaL_checkinteger(L, 2);
+    if (bytes < 0) return luaL_error(L, "a buffer of %I bytes is asked for", bytes);
+    buffer *b = lua_newuserdatauv(L, sizeof *b, 1);
+    *b = (buffer){dev, NULL};
+    luaL_setmetatable(L, BUFFER);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    if (lt_device_alloc(dev, (size_t)bytes, &b->buf, &err)) return lt_bind_fail(L, &err);
+    return 1;
+}
+
+static int free_buffer(lua_State *L)
+{
+    buffer *b = luaL_checkudata(L, 1, BUFFER);
+    if (b->buf) lt_device_free(b->dev, b->buf);
+    b->buf = NULL;
+    return 0;
+}
+
+static buffer *check_buffer(lua_State *L, int index)
+{
+    buffer *b = luaL_checkudata(L, index, BUFFER);
+    if (!b->buf) luaL_error(L, "the buffer was freed");
+    return b;
+}
+
+/* buffer:write(array) */
+static int write_buffer(lua_State *L)
+{
+    lt_err err = {{0}};
+    const buffer *b = check_buffer(L, 1);
+    const lt_array *a = lt_bind_array(L, 2);
+    const lt_span from = {a->data, a->count * lt_ctype_bytes(a->type)};
+    return push_true_or_fail(L, lt_device_write(b->dev, b->buf, 0, from, &err), &err);
+}
+
+/* buffer:read(array) */
+static int read_buffer(lua_State *L)
+{
+    lt_err err = {{0}};
+    const buffer *b = check_buffer(L, 1);
+    const lt_array *a = lt_bind_array(L, 2);
+    const size_t bytes = a->count * lt_ctype_bytes(a->type);
+    return push_true_or_fail(L, lt_device_read(b->dev, b->buf, 0, a->data, bytes, &err), &err);
+}
+
+/* buffer:fill(byte) */
+static int fill_buffer(lua_State *L)
+{
+    lt_err err = {{0}};
+    const buffer *b = check_buffer(L, 1);
+    const int byte = (int)luaL_checkinteger(L, 2);
+    return push_true_or_fail(L, lt_device_fill(b->dev, b->buf, byte, &err), &err);
+}
+
+/* ---- kernels ---- */
+
+static const char *const origins[] = {
+    [LT_FROM_CACHE] = "cache",
+    [LT_FROM_COMPILER] = "compiler",
+    [LT_FROM_OLDER_COMPILER] = "older compiler",
+};
+
+void lt_bind_report(lua_State *L, const lt_jit_report *r)
+{
+    const struct {
+        const char *name;
+        lua_Integer value;
+    } facts[] = {{"registers", r->facts.registers},
+                 {"stack_bytes", r->facts.stack_bytes},
+                 {"shared_bytes", r->facts.shared_bytes},
+                 {"spills", r->facts.spills},
+                 {"image_bytes", (lua_Integer)r->facts.image_bytes}};
+    lua_createtable(L, 0, 8);
+    for (size_t i = 0; i < lt_countof(facts); i++) {
+        lua_pushinteger(L, facts[i].value);
+        lua_setfield(L, -2, facts[i].name);
+    }
+    lua_pushstring(L, origins[r->origin]);
+    lua_setfield(L, -2, "origin");
+    lua_pushnumber(L, r->compile_ms);
+    lua_setfield(L, -2, "compile_ms");
+    lua_pushstring(L, r->key);
+    lua_setfield(L, -2, "key");
+}
+
+/* device:load(kernel of gen/emit.lua) -> kernel, report */
+static int load_kernel(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_device *dev = check_device(L);
+    lt_source src;
+    lt_param params[LT_MAX_PARAMS];
+    lt_jit_report report = {0};
+    lt_bind_source(L, 2, &src, params);
+    kernel *k = lua_newuserdatauv(L, sizeof *k, 1);
+    *k = (kernel){dev, NULL};
+    luaL_setmetatable(L, KERNEL);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    if (lt_jit_load(dev, &src, &k->kernel, &report, &err)) return lt_bind_fail(L, &err);
+    lt_bind_report(L, &report);
+    return 2;
+}
+
+static int free_kernel(lua_State *L)
+{
+    kernel *k = luaL_checkudata(L, 1, KERNEL);
+    if (k->kernel) lt_kernel_unload(k->dev, k->kernel);
+    k->kernel = NULL;
+    return 0;
+}
+
+/* { grid = { x, y, z }, block =, shared = } */
+static lt_launch read_launch(lua_State *L, int index)
+{
+    lt_launch l = {.block = {0, 1, 1}};
+    luaL_checktype(L, index, LUA_TTABLE);
+    l.block[0] = (unsigned)lt_bind_field(L, index, "block", 0);
+    l.shared = (unsigned)lt_bind_field(L, index, "shared", 0);
+    if (lua_getfield(L, index, "grid") != LUA_TTABLE) luaL_error(L, "field 'grid' is missing");
+    for (int i = 0; i < 3; i++) {
+        lua_geti(L, -1, i + 1);
+        l.grid[i] = (unsigned)luaL_checkinteger(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return l;
+}
+
+/* A list of buffers of device dev. */
+static void read_args(lua_State *L, int index, const lt_device *dev, lt_arg args[LT_MAX_PARAMS])
+{
+    const lua_Integer count = luaL_len(L, index);
+    if (count > LT_MAX_PARAMS) luaL_error(L, "more than %d arguments", LT_MAX_PARAMS);
+    for (lua_Integer i = 0; i < count; i++) {
+        lua_geti(L, index, i + 1);
+        const buffer *b = check_buffer(L, -1);
+        if (b->dev != dev) luaL_error(L, "argument %I belongs to another device", i + 1);
+        args[i] = (lt_arg){b->buf, 0};
+        lua_pop(L, 1);
+    }
+}
+
+static lt_kernel *check_kernel(lua_State *L, int index, const lt_device *dev)
+{
+    const kernel *k = luaL_checkudata(L, index, KERNEL);
+    if (!k->kernel || k->dev != dev) luaL_error(L, "the kernel was freed or is another device's");
+    return k->kernel;
+}
+
+/* Block numbers of a list, in memory that Lua owns, which is left on the stack. */
+static void read_blocks(lua_State *L, int index, lt_launch *l)
+{
+    const lua_Integer count = luaL_len(L, index);
+    unsigned *blocks = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *blocks, 0);
+    for (lua_Integer i = 0; i < count; i++) {
+        lua_geti(L, index, i + 1);
+        blocks[i] = (unsigned)luaL_checkinteger(L, -1);
+        lua_pop(L, 1);
+    }
+    l->sample = blocks;
+    l->samples = (size_t)count;
+}
+
+/* device:launch(kernel, launch, buffers, blocks or nil): waits until it has ended */
+static int launch(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_device *dev = check_device(L);
+    lt_kernel *k = check_kernel(L, 2, dev);
+    lt_launch l = read_launch(L, 3);
+    lt_arg args[LT_MAX_PARAMS] = {0};
+    read_args(L, 4, dev, args);
+    if (lua_istable(L, 5)) read_blocks(L, 5, &l);
+    const int failed = lt_device_launch(dev, k, &l, args, &err) || lt_device_sync(dev, &err);
+    return push_true_or_fail(L, failed, &err);
+}
+
+static void push_timing(lua_State *L, const lt_timing *t)
+{
+    lua_createtable(L, 0, 5);
+    lua_pushnumber(L, t->us);
+    lua_setfield(L, -2, "us");
+    lua_pushnumber(L, t->spread);
+    lua_setfield(L, -2, "spread");
+    lua_pushinteger(L, t->replays);
+    lua_setfield(L, -2, "replays");
+    lua_pushinteger(L, t->nodes);
+    lua_setfield(L, -2, "nodes");
+    lua_pushinteger(L, t->sm_mhz);
+    lua_setfield(L, -2, "sm_mhz");
+}
+
+/* device:time(kernel, launch, { buffers, ... }): the launches of one sequence, one for each list of
+ * buffers -> { us =, spread =, replays =, nodes =, sm_mhz = } of a launch */
+static int time_kernel(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_device *dev = check_device(L);
+    lt_timing t = {0};
+    lt_kernel *k = check_kernel(L, 2, dev);
+    const lt_launch l = read_launch(L, 3);
+    const lua_Integer count = luaL_len(L, 4);
+    if (count < 1 || count > MAX_STEPS) return luaL_error(L, "%I launches are too many", count);
+    lt_step *steps = lua_newuserdatauv(L, (size_t)count * sizeof *steps, 0);
+    for (lua_Integer i = 0; i < count; i++) {
+        steps[i] = (lt_step){.kernel = k, .launch = l};
+        lua_geti(L, 4, i + 1);
+        read_args(L, lua_gettop(L), dev, steps[i].args);
+        lua_pop(L, 1);
+    }
+    if (lt_device_time(dev, steps, (int)count, &t, &err)) return lt_bind_fail(L, &err);
+    push_timing(L, &t);
+    return 1;
+}
+
+static const luaL_Reg device_methods[] = {
+    {"info", get_info},      {"play", play},           {"sync", sync_device},
+    {"alloc", alloc_buffer}, {"load", load_kernel},    {"launch", launch},
+    {"time", time_kernel},   {"__gc", collect_device}, {NULL, NULL},
+};
+
+static const luaL_Reg buffer_methods[] = {
+    {"write", write_buffer},  {"read", read_buffer}, {"fill", fill_buffer}, {"free", free_buffer},
+    {"__close", free_buffer}, {"__gc", free_buffer}, {NULL, NULL},
+};
+
+static const luaL_Reg kernel_methods[] = {
+    {"free", free_kernel},
+    {"__close", free_kernel},
+    {"__gc", free_kernel},
+    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"device", open_device},
+    {NULL, NULL},
+};
+
+void lt_bind_add_devices(lua_State *L)
+{
+    lt_bind_class(L, DEVICE, device_methods);
+    lt_bind_class(L, BUFFER, buffer_methods);
+    lt_bind_class(L, KERNEL, kernel_methods);
+    luaL_setfuncs(L, functions, 0);
+}

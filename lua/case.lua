@@ -1,0 +1,124 @@
+-- A case: a family at a shape with inputs, drawn or read from a file, and the truth about its
+-- outputs, computed by the family's C reference. All arrays are row-major, on the host.
+local ctype = require("gen.ctype")
+local fault = require("lua.fault")
+local lathe = require("lathe")
+local param = require("gen.param")
+local scope = require("lua.scope")
+local variant = require("gen.variant")
+
+local case = {}
+
+local DRAW <const> = {  -- where the family's check names no distribution
+    e4m3 = "bytes", u8 = "bytes", i8 = "bytes", e2m1x2 = "bytes",
+    bf16 = "normal", f16 = "normal", f32 = "normal",
+    u16 = "zeros", i32 = "zeros", u32 = "zeros",
+}
+local INTEGERS <const> = {  -- the same for small integers, whose sums are exact
+    e4m3 = "integers", e2m1x2 = "integers", bf16 = "integers", f16 = "integers", f32 = "integers",
+}
+local SCALES <const> = { scales = true, scale32 = true }
+
+local function distribution(family, p, integers)
+    local draw = family.check.draw and family.check.draw[p.name] or DRAW[p.ctype]
+    if not integers then return draw end
+    return SCALES[draw] and "counts" or INTEGERS[p.ctype] or draw
+end
+
+local function count(p)
+    local n = 1
+    for _, extent in ipairs(p.extents) do n = n * extent end
+    return n
+end
+
+-- The args, evaluated for shape s, without scratch.
+local function args_of(family, s)
+    local list = {}
+    for _, p in ipairs(fault.expect(param.list(family, s, variant.all(family)[1]))) do
+        if not p.scratch then list[#list + 1] = p end
+    end
+    return list
+end
+
+local function array(c, name, n) return c.mine:add(fault.reach(lathe.array(name, n))) end
+
+-- Is the arg in the file? Then a holds it.
+local function load_from(file, p, a)
+    local found, why = file:load(p.name, a, ctype.find(p.ctype).file, p.extents)
+    if found == nil then fault.usage(why) end
+    return found
+end
+
+-- An input, from the file or drawn.
+local function fill(c, p, job)
+    local a = array(c, p.ctype, count(p))
+    if not (job.file and load_from(job.file, p, a)) then
+        fault.expect(a:draw(distribution(c.family, p, job.integers), job.seed, p.name))
+    end
+    return a
+end
+
+-- Outputs as the reference writes them: typed, or value and magnitude in double.
+local function add_truth(c, p, pointers)
+    if c.family.check.bits then
+        c.truth[p.name] = array(c, p.ctype, count(p))
+        pointers[#pointers + 1] = c.truth[p.name]
+        return
+    end
+    c.truth[p.name], c.magnitude[p.name] = array(c, "f64", count(p)), array(c, "f64", count(p))
+    pointers[#pointers + 1] = c.truth[p.name]
+    pointers[#pointers + 1] = c.magnitude[p.name]
+end
+
+local function prepare(c, job)
+    local pointers, sizes = {}, {}
+    for _, p in ipairs(c.args) do
+        if p.out then
+            add_truth(c, p, pointers)
+        else
+            c.inputs[p.name] = fill(c, p, job)
+            pointers[#pointers + 1] = c.inputs[p.name]
+        end
+    end
+    for i, size in ipairs(c.family.shape) do sizes[i] = c.shape[size] end
+    fault.expect(lathe.reference(c.family.name, sizes, pointers))
+end
+
+-- job: family, shape, seed, integers (small ones in every input), file (tensors, or nil).
+-- Fields: args, inputs, truth, magnitude (by name), integers.
+function case.new(job)
+    local c = setmetatable({
+        family = job.family, shape = job.shape, integers = job.integers,
+        args = args_of(job.family, job.shape), inputs = {}, truth = {}, magnitude = {},
+        mine = scope.new(),
+    }, { __index = case, __close = case.free })
+    prepare(c, job)
+    return c
+end
+
+function case:free() self.mine:free() end
+
+-- Rows for lathe.write_tensors: the inputs, then `outputs` by name.
+function case:rows(outputs)
+    local rows = {}
+    for _, p in ipairs(self.args) do
+        local a = p.out and outputs[p.name] or self.inputs[p.name]
+        rows[#rows + 1] = { p.name, ctype.find(p.ctype).file, p.extents, a }
+    end
+    return rows
+end
+
+-- Refuses a file that names what is no arg of the family.
+function case.check_names(family, file, path)
+    local known = {}
+    for _, row in ipairs(family.args) do known[row[1]] = true end
+    for _, name in ipairs(file:names()) do
+        if not known[name] then
+            fault.usage(("%s: tensor '%s' is no arg of %s"):format(path, name, family.name))
+        end
+    end
+end
+
+case.count = count
+
+return case

@@ -1,0 +1,153 @@
+-- From the words of a command line to a family, a shape, an arch, a device and variants.
+-- Every refusal is a fault whose sentence says what would have been right.
+local arch = require("gen.arch")
+local catalog = require("gen.catalog")
+local emit = require("gen.emit")
+local fault = require("lua.fault")
+local lathe = require("lathe")
+local message = require("gen.message")
+local name = require("gen.name")
+local shape = require("gen.shape")
+local variant = require("gen.variant")
+
+local choice = {}
+
+-- Multiprocessors of the usual device of an arch, where none is opened: H200, B200, RTX 5090, GB10.
+local SMS <const> = {
+    sm_90a = 132, sm_100a = 148, sm_100f = 148, sm_120a = 170, sm_120f = 170,
+    sm_121a = 48, sm_121f = 48, cpu = 1,
+}
+
+-- A file of the project, or nil: what gen/ reads templates with.
+function choice.read(path) return (lathe.read(path)) end
+
+-- A sentence with what to do, unless it says so already.
+local function with_hint(sentence, hint)
+    return sentence:sub(-1) == ")" and sentence or ("%s (%s)"):format(sentence, hint)
+end
+
+function choice.catalog() return catalog.load(choice.read, lathe.list("families")) end
+
+function choice.family(families, family_name)
+    local family, why = catalog.find(families, family_name)
+    if not family then fault.usage(with_hint(why, "`lathe families` lists them")) end
+    return family
+end
+
+-- The shape of { "M=2", "N=4096" }, served or not.
+function choice.sizes(family, words)
+    local s, why = shape.from_words(family, words)
+    if not s then
+        why = why:gsub("^family [^:]*: ", "")
+        local hint = ("`lathe families %s` shows its sizes"):format(family.name)
+        fault.usage(("%s: %s"):format(family.name, with_hint(why, hint)))
+    end
+    return s
+end
+
+-- The same for a shape that the family must serve.
+function choice.shape(family, words)
+    local s = choice.sizes(family, words)
+    local served, why = family.serves(s)
+    if not served then
+        fault.usage(("%s: %s is not served: %s"):format(family.name, shape.text(family, s), why))
+    end
+    return s
+end
+
+function choice.arch(arch_name)
+    if not arch.find(arch_name) then
+        local tip = message.did_you_mean(arch_name, arch.names)
+        fault.usage(with_hint(("arch '%s': no such name%s"):format(arch_name, tip),
+            "known: " .. table.concat(arch.names, " ")))
+    end
+    return arch_name
+end
+
+-- The names of "sm_90a,sm_121a".
+function choice.archs(text)
+    local list = {}
+    for each in (text .. ","):gmatch("(.-),") do list[#list + 1] = choice.arch(each) end
+    return list
+end
+
+-- The positive number of an option, or nil where it was not given.
+function choice.number(option, text)
+    if text == nil then return nil end
+    local n = text:match("^%d+$") and math.tointeger(tonumber(text))
+    if not n then fault.usage(("%s: '%s' is not a number"):format(option, text)) end
+    return n
+end
+
+-- The dev of gen/: the arch's usual device, or one with `sms` multiprocessors.
+function choice.facts(arch_name, sms) return arch.device(arch_name, sms or SMS[arch_name]) end
+
+-- Refuses a name that no device can have; subject: where it was given.
+function choice.check_device(subject, device_name)
+    if device_name ~= "cpu" and not device_name:match("^cuda:%d%d?%d?%d?$") then
+        fault.usage(("%s: '%s' is no device (give cuda:0, cuda:1 and so on, or cpu)"):format(
+            subject, device_name))
+    end
+end
+
+-- A device that is open, its info and its dev of gen/. device_name: nil for the default one.
+function choice.device(device_name)
+    local device = fault.reach(lathe.device(device_name or ""))
+    local info = device:info()
+    return device, info, arch.device(info.arch, info.sms)
+end
+
+-- Arch name and dev for a text that no device runs: --arch, else the GPU's, else sm_90a.
+function choice.target(options)
+    local sms = choice.number("--sms", options.sms)
+    if options.arch then
+        local arch_name = choice.arch(options.arch)
+        return arch_name, choice.facts(arch_name, sms)
+    end
+    local _, info, dev = choice.device(options.device)
+    if info.arch == "cpu" then return "sm_90a", choice.facts("sm_90a", sms) end
+    return info.arch, sms and choice.facts(info.arch, sms) or dev
+end
+
+-- The variant of --knobs on top of the default one; without --knobs the default.
+function choice.variant(family, s, dev, words)
+    local default = variant.kept(family, s, dev)[1]
+    if not words then
+        if not default then fault.usage(choice.no_variant(family, s, dev)) end
+        return default
+    end
+    local v, why = variant.from_words(family, words, default)
+    if not v then
+        why = why:gsub("^family [^:]*: ", "")
+        local hint = ("`lathe families %s` shows its knobs"):format(family.name)
+        fault.usage(("--knobs: %s: %s"):format(family.name, with_hint(why, hint)))
+    end
+    if not family.keep(s, v, dev) then
+        fault.usage(("--knobs: %s %s does not keep %s (`lathe families %s %s` lists what it keeps)")
+            :format(family.name, shape.text(family, s), variant.text(family, v), family.name,
+                choice.words(family, s)))
+    end
+    return v
+end
+
+function choice.no_variant(family, s, dev)
+    return ("%s: %s has no variant for %s with %d multiprocessors"):format(
+        family.name, shape.text(family, s), dev.arch, dev.sms)
+end
+
+-- "M=2 N=4096": a shape as a user writes it.
+function choice.words(family, s)
+    local words = {}
+    for i, size in ipairs(family.shape) do words[i] = ("%s=%d"):format(size, s[size]) end
+    return table.concat(words, " ")
+end
+
+function choice.kernel_name(family, s, v) return name.kernel(family, s, v) end
+
+function choice.kernel(family, s, v, arch_name, dev)
+    return emit.kernel({
+        family = family, shape = s, variant = v, arch = arch_name, dev = dev, read = choice.read,
+    })
+end
+
+return choice

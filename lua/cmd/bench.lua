@@ -1,0 +1,101 @@
+-- lathe bench: how long one kernel takes on cold inputs, beside the floor.
+local case = require("lua.case")
+local check = require("lua.check")
+local choice = require("lua.choice")
+local fault = require("lua.fault")
+local floor = require("lua.floor")
+local place = require("lua.place")
+local report = require("lua.report")
+local variant = require("gen.variant")
+
+local bench = { summary = "time a kernel on cold inputs: us, GB/s, share of the floor" }
+
+local COLD <const> = 256 << 20  -- bytes that must pass before inputs are read again: 4 times the L2
+local MOST_COPIES <const> = 256
+
+function bench.declare(command)
+    command:argument("family", "as `lathe families` lists them")
+    command:argument("words", "the shape, such as M=2 N=4096 K=11264"):args("*")
+    command:option("--knobs", "k=v,..: instead of the default variant's values")
+    command:flag("--all", "every kept variant")
+    command:option("--seed", "of the inputs", "1")
+end
+
+local function input_bytes(c)
+    local bytes = 0
+    for _, p in ipairs(c.args) do bytes = bytes + (p.out and 0 or p.bytes) end
+    return bytes
+end
+
+-- Copies of the inputs, so that a launch finds nothing of them in the L2.
+local function copies_of(target, c)
+    local list = { place.new(target, c) }
+    local count = target.is_cpu and 1
+        or math.min(MOST_COPIES, (COLD + input_bytes(c) - 1) // input_bytes(c))
+    for i = 2, count do list[i] = place.new(target, c) end
+    return list
+end
+
+-- The kernel's buffers with the inputs of each copy.
+local function lists_of(run, copies)
+    local lists = {}
+    for i, placed in ipairs(copies) do
+        lists[i] = {}
+        for j, p in ipairs(run.kernel.params) do
+            lists[i][j] = placed.buffers[p.name] or run.list[j]
+        end
+    end
+    return lists
+end
+
+local function time(target, copies, kernel)
+    local loaded <close>, built = fault.reach(target.device:load(kernel))
+    local run <close> = check.ready(copies[1], kernel, loaded)
+    local result = check.run(run, check.plays(target, 0, false))
+    if result.failed then return { kernel = kernel.name, failed = result.failed } end
+    local timing = fault.reach(target.device:time(loaded, kernel.launch, lists_of(run, copies)))
+    local least = floor.us(target.info.key, kernel.work)
+    return {
+        kernel = kernel.name, class = kernel.class, us = timing.us, spread = 100 * timing.spread,
+        bytes = kernel.work.bytes, gbps = kernel.work.bytes / timing.us / 1e3, floor = least,
+        share = least and 100 * least / timing.us, registers = built.registers,
+    }
+end
+
+local function check_options(options)
+    if options.all and options.knobs then
+        fault.usage("bench: --all and --knobs ask for different variants (give one of them)")
+    end
+end
+
+function bench.run(options)
+    check_options(options)
+    local families = choice.catalog()
+    local family = choice.family(families, options.family)
+    local s = choice.shape(family, options.words)
+    local seed = choice.number("--seed", options.seed)
+    local target = place.open(options.device, families)
+    local list = options.all and variant.kept(family, s, target.dev)
+        or { choice.variant(family, s, target.dev, options.knobs) }
+    local c <close> = case.new({ family = family, shape = s, seed = seed })
+    local copies, rows, failed = copies_of(target, c), {}, 0
+    for i, v in ipairs(list) do
+        rows[i] = time(target, copies, choice.kernel(family, s, v, target.arch, target.dev))
+        if rows[i].failed then
+            failed = failed + 1
+            io.stderr:write(("lathe: %s: %s\n"):format(rows[i].kernel, rows[i].failed))
+        end
+    end
+    for _, placed in ipairs(copies) do placed:free() end
+    report.print(options, {
+        { "kernel", "kernel" }, { "us", "us", format = report.number },
+        { "spread", "+-%", format = report.number }, { "bytes", "bytes" },
+        { "gbps", "GB/s", format = report.number }, { "floor", "floor us", format = report.number },
+        { "share", "% of floor", format = report.number },
+    }, rows, {
+        device = target.info.model, driver = target.info.driver, copies = #copies, seed = seed,
+    })
+    return failed > 0 and 1 or 0
+end
+
+return bench

@@ -1,0 +1,103 @@
+-- lathe build: kernels into the cache without a device, several compilers at once; and what the
+-- images say about themselves.
+local choice = require("lua.choice")
+local fault = require("lua.fault")
+local lathe = require("lathe")
+local progress = require("lua.progress")
+local report = require("lua.report")
+local variant = require("gen.variant")
+
+local build = { summary = "compile into the cache without a device" }
+
+function build.declare(command)
+    command:argument("family", "as `lathe families` lists them")
+    command:argument("words", "the shape, such as M=2 N=4096 K=11264"):args("*")
+    command:option("--arch", "A[,B]: sm_90a, sm_121a and so on; default: the GPU's")
+    command:flag("--all", "every kept variant, not the default one alone")
+    command:option("--knobs", "k=v,..: instead of the default variant's values")
+    command:option("--sms", "multiprocessors to choose variants for")
+end
+
+local function archs_of(options)
+    if not options.arch then
+        local info = select(2, choice.device(options.device))
+        if info.arch == "cpu" then
+            fault.usage("build: no GPU here whose arch could be meant (say --arch sm_90a)")
+        end
+        return { info.arch }
+    end
+    for _, name in ipairs(choice.archs(options.arch)) do
+        if name == "cpu" then
+            fault.usage("build: the CPU device's code is not kept (it compiles in a millisecond)")
+        end
+    end
+    return choice.archs(options.arch)
+end
+
+local function kernels_of(options)
+    local family = choice.family(choice.catalog(), options.family)
+    local s = choice.shape(family, options.words)
+    local sms, kernels = choice.number("--sms", options.sms), {}
+    for _, arch_name in ipairs(archs_of(options)) do
+        local dev = choice.facts(arch_name, sms)
+        local list = options.all and variant.kept(family, s, dev)
+            or { choice.variant(family, s, dev, options.knobs) }
+        if #list == 0 then fault.usage(choice.no_variant(family, s, dev)) end
+        for _, v in ipairs(list) do
+            kernels[#kernels + 1] = choice.kernel(family, s, v, arch_name, dev)
+        end
+    end
+    return kernels
+end
+
+local function rows_of(kernels, reports)
+    local rows = {}
+    for i, kernel in ipairs(kernels) do
+        local row = reports[i]
+        row.kernel, row.arch, row.class = kernel.name, kernel.arch, kernel.class
+        row.shared = row.shared_bytes + kernel.launch.shared
+        rows[i] = row
+    end
+    return rows
+end
+
+local function origin_cell(origin, row) return row.failed and "FAILED" or origin end
+
+-- Each sentence once: without a compiler every kernel fails in the same way.
+local function print_failures(rows)
+    local failed, said = 0, {}
+    for _, row in ipairs(rows) do
+        if row.failed then
+            failed = failed + 1
+            if not said[row.failed] then
+                said[row.failed] = true
+                io.stderr:write("lathe: ", row.failed, "\n")
+            end
+        end
+    end
+    return failed
+end
+
+function build.run(options)
+    if options.all and options.knobs then
+        fault.usage("build: --all and --knobs ask for different variants (give one of them)")
+    end
+    local kernels = kernels_of(options)
+    local reports
+    do
+        local shown <close> = progress.new()
+        reports = fault.reach(lathe.build(kernels, function(done, count)
+            shown:show(("build %d of %d"):format(done, count))
+        end))
+    end
+    local rows = rows_of(kernels, reports)
+    report.print(options, {
+        { "kernel", "kernel" }, { "arch", "arch" }, { "registers", "registers" },
+        { "spills", "spills" }, { "shared", "shared" }, { "image_bytes", "bytes" },
+        { "compile_ms", "ms", format = report.number },
+        { "origin", "from", format = origin_cell },
+    }, rows)
+    return print_failures(rows) > 0 and 1 or 0
+end
+
+return build

@@ -1,0 +1,93 @@
+-- A case's inputs on a device: row-major as they are, weights through the packer of their layout.
+local catalog = require("gen.catalog")
+local choice = require("lua.choice")
+local fault = require("lua.fault")
+local scope = require("lua.scope")
+local variant = require("gen.variant")
+
+local place = {}
+
+local function upload(p, device, array, mine)
+    local buffer = mine:add(fault.reach(device:alloc(p.bytes)))
+    fault.reach(buffer:write(array))
+    return buffer
+end
+
+-- The consumer's sizes that the packer knows too.
+local function packer_shape(packer, c)
+    local s = {}
+    for _, size in ipairs(packer.shape) do
+        s[size] = c.shape[size]
+        if not s[size] then
+            fault.usage(("%s: its packer %s needs the size %s"):format(
+                c.family.name, packer.name, size))
+        end
+    end
+    local served, why = packer.serves(s)
+    if not served then fault.usage(("%s: not served: %s"):format(packer.name, why)) end
+    return s
+end
+
+-- The buffers of a packer's launch; what it writes is added to the consumer's.
+local function packer_buffers(target, c, kernel, buffers, mine, temporary)
+    local list = {}
+    for i, p in ipairs(kernel.params) do
+        local array = c.inputs[p.name] or c.inputs[p.name:match("^(.*)_rows$")]
+        if p.out then
+            list[i] = mine:add(fault.reach(target.device:alloc(p.bytes)))
+            buffers[p.name] = list[i]
+        elseif p.scratch then
+            list[i] = temporary:add(fault.reach(target.device:alloc(p.bytes)))
+        elseif array then
+            list[i] = upload(p, target.device, array, temporary)
+        else
+            fault.usage(("%s: %s has no arg for its packer's '%s'"):format(
+                kernel.name, c.family.name, p.name))
+        end
+    end
+    return list
+end
+
+local function pack(target, c, layout, buffers, mine)
+    local packer = fault.expect(catalog.packer(target.families, layout))
+    local s = packer_shape(packer, c)
+    local v = variant.kept(packer, s, target.dev)[1]
+    if not v then fault.usage(choice.no_variant(packer, s, target.dev)) end
+    local kernel = choice.kernel(packer, s, v, target.arch, target.dev)
+    local temporary <close> = scope.new()
+    local list = packer_buffers(target, c, kernel, buffers, mine, temporary)
+    local loaded = temporary:add(fault.reach(target.device:load(kernel)))
+    fault.reach(target.device:launch(loaded, kernel.launch, list))
+end
+
+-- target: device, dev (facts for gen/), arch, families, is_cpu. left: CPU buffers begin at a page.
+-- Fields: case, target, left, buffers (by name).
+function place.new(target, c, left)
+    local mine, buffers, packed = scope.new(), {}, {}
+    local placed = setmetatable(
+        { case = c, target = target, left = left, buffers = buffers, mine = mine },
+        { __index = place, __close = place.free })
+    if target.is_cpu then fault.reach(target.device:play({ order = 0, left = left })) end
+    for _, p in ipairs(c.args) do
+        if p.layout and not p.out and not packed[p.layout] then
+            pack(target, c, p.layout, buffers, mine)
+            packed[p.layout] = true
+        elseif not p.layout and not p.out then
+            buffers[p.name] = upload(p, target.device, c.inputs[p.name], mine)
+        end
+    end
+    return placed
+end
+
+function place:free() self.mine:free() end
+
+-- Opens a device by name; the target of place.new.
+function place.open(name, families)
+    local device, info, dev = choice.device(name)
+    return {
+        device = device, info = info, dev = dev, arch = info.arch, families = families,
+        is_cpu = info.name == "cpu",
+    }
+end
+
+return place

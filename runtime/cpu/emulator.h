@@ -1,0 +1,330 @@
+/* emulator.h: the inside of the CPU device: one block at a time, a fiber for each of its threads.
+ *
+ * The device owns everything; kernels and buffers belong to its user until unloaded or freed. All
+ * of it runs in the OS thread that launches. A fault leaves the fibers where they are and jumps to
+ * the launcher, so that nothing on a fiber's stack may own memory. */
+#ifndef LT_CPU_EMULATOR_H
+#define LT_CPU_EMULATOR_H
+
+#include "fiber.h"
+#include "tensor_core.h"
+
+#include "runtime/device.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+
+typedef struct lt_emulator lt_emulator;
+typedef struct lt_warp lt_warp;
+
+typedef struct {
+    uint32_t x, y, z;
+} lt_dim3;
+
+typedef struct {
+    const char *file; /* of the kernel's text; NULL: none */
+    int line;
+} lt_site;
+
+enum {
+    LT_BLOCK_THREADS = 1024,
+    LT_BLOCK_WARPS = 32,
+    LT_QUEUE = 2048,    /* a power of two, larger than a block */
+    LT_COLLECTIVES = 8, /* masks in flight in a warp */
+    LT_BARRIERS = 16,   /* 0: __syncthreads */
+    LT_COPIES = 256,    /* cp.async copies in flight of a thread */
+    LT_COPY_GROUPS = 64,
+    LT_BULK_COPIES = 2048, /* in flight of a block */
+    LT_UNFENCED = 64,      /* mbarriers between their init and the fence */
+    LT_SLOTS = 64,         /* shared arrays of a kernel */
+    LT_PAGE = 4096,
+    LT_SHARED_BYTES = 232448,         /* a block's shared memory, static and dynamic, as on sm_90 */
+    LT_STATIC_SHARED_BYTES = 48 << 10 /* more is an error of the assembler on the GPU */
+};
+
+/* ---- buffers and kernels ---- */
+
+typedef struct lt_cpu_buffer {
+    lt_buffer base;
+    lt_emulator *owner;
+    char *map, *data; /* map: guard page, pages, guard page */
+    size_t map_bytes;
+    int protection; /* of the pages: PROT_READ, or with PROT_WRITE, or PROT_NONE */
+    struct lt_cpu_buffer *next, **link;  /* all buffers; link: what points here */
+    struct lt_cpu_buffer *next_writable; /* those that the host or the last launch could write */
+    uint64_t out_of;                     /* number of the last launch that may write it */
+    uint64_t flight;  /* equals the device's while a launch that writes it may be running */
+    char writer[256]; /* that launch's kernel */
+} lt_cpu_buffer;
+
+typedef struct lt_thread lt_thread;
+
+typedef struct {
+    lt_kernel base;
+    char *code; /* pages of its own */
+    size_t code_bytes;
+    void (*entry)(void **arguments);
+    lt_thread **cur; /* the text's lt_cur */
+    char *text;      /* to find the line of a fault */
+    int model;       /* of the tensor cores: 90 or 120 */
+} lt_cpu_kernel;
+
+/* ---- a thread ---- */
+
+typedef enum {
+    LT_RUNS,
+    LT_IN_BARRIER,
+    LT_IN_COLLECTIVE,
+    LT_IN_MBARRIER,
+    LT_AHEAD,
+    LT_RETURNED
+} lt_state;
+
+struct lt_copy;
+
+struct lt_thread { /* ORDER THREAD: templates/prelude/cpu.h declares the first fields */
+    lt_dim3 tidx, bidx, bdim, gdim;
+    char *dynamic;
+    /* the kernel does not know what follows */
+    lt_emulator *emu;
+    lt_warp *warp;
+    lt_fiber fiber;
+    int index, stack; /* stack: -1 before it runs */
+    unsigned lane;
+    lt_state state;
+    lt_site site;     /* where it waits */
+    const char *what; /* in what */
+    uint32_t mask;    /* of the collective; id of the barrier; parity of the mbarrier */
+    uint64_t *mbarrier;
+    lt_thread *next; /* that waits for the same */
+    struct lt_copy *copies;
+    int copy_count, group_count, group_end[LT_COPY_GROUPS]; /* a group ends before that copy */
+};
+_Static_assert(offsetof(lt_thread, tidx) == 0 && offsetof(lt_thread, bidx) == 12 &&
+                   offsetof(lt_thread, bdim) == 24 && offsetof(lt_thread, gdim) == 36 &&
+                   offsetof(lt_thread, dynamic) == 48,
+               "ORDER THREAD");
+
+/* ---- a warp ---- */
+
+typedef struct {
+    uint32_t mask, arrived;
+    int leaving; /* lanes that were released and have not read yet */
+    int parity;  /* of the posted values: a fast lane posts again before a slow one has read */
+    int kind;
+    lt_site site;
+    uint32_t value[2][32];
+} lt_collective;
+
+struct lt_warp {
+    uint32_t alive;
+    int count;
+    lt_collective collectives[LT_COLLECTIVES];
+    lt_fragments fragments; /* of an mma */
+    uint32_t rows[32][4];   /* of an ldmatrix */
+    uint32_t *to[32];
+};
+
+/* ---- asynchronous copies ---- */
+
+typedef struct lt_copy {
+    char *to;
+    const char *from;
+    lt_site site;
+} lt_copy; /* 16 bytes */
+
+typedef struct {
+    char *to;
+    const char *from;
+    uint32_t bytes;
+    uint64_t *mbarrier;
+    lt_thread *thread;
+    lt_site site;
+    bool landed;
+} lt_bulk;
+
+/* ---- a block ---- */
+
+typedef struct {
+    lt_thread *first, *last;
+    int arrived, threads; /* threads: that open it */
+    lt_site site;         /* of the first to arrive */
+    const char *what;
+    int first_thread;
+    uint32_t present[LT_BLOCK_WARPS];
+} lt_barrier;
+
+typedef struct {
+    int threads, live;
+    int returned, ahead; /* threads that ended; that reached lt_pdl_wait in the pass ahead */
+    int returned_thread; /* one of them */
+    lt_barrier barriers[LT_BARRIERS];
+    lt_thread *mbarrier_waiters;
+    lt_bulk *bulk; /* LT_BULK_COPIES */
+    int bulk_count, bulk_pending;
+    struct {
+        const lt_thread *thread;
+        uint64_t *mbarrier;
+    } unfenced[LT_UNFENCED];
+    int unfenced_count;
+    int last;          /* answer of lt_last_block */
+    uint32_t *counter; /* of lt_last_block */
+    uint32_t blocks;
+} lt_block;
+
+/* ---- shared memory ---- */
+
+typedef struct {
+    char *end; /* a guard page begins here */
+    int pages; /* in front of it that can be used */
+    char *data;
+    size_t bytes;
+    const char *name; /* NULL: free */
+    lt_site site;
+} lt_slot; /* slot 0: the dynamic shared memory */
+
+/* ---- faults ---- */
+
+typedef struct {
+    int signal; /* 0: none */
+    int code;
+    bool write;
+    const char *address, *pc, *sp;
+} lt_caught;
+
+/* ---- the device ---- */
+
+struct lt_emulator {
+    lt_device base;
+    lt_play play;
+    lt_cpu_buffer *buffers, *writable;
+    uint64_t launches, flight;
+    bool careful; /* a compile has failed: see tcc.c */
+
+    /* the launch */
+    lt_cpu_kernel *kernel;
+    const lt_launch *launch;
+    const lt_arg *args;
+    void *pointers[LT_MAX_PARAMS], *arguments[LT_MAX_PARAMS];
+    bool lazy, ahead; /* ahead: the pass over what is in front of lt_pdl_wait */
+    uint64_t random;
+    lt_thread **cur; /* the kernel's lt_cur */
+
+    /* the block */
+    lt_thread *ready[LT_QUEUE];
+    uint32_t head, tail;
+    lt_thread *threads;
+    lt_warp *warps;
+    lt_block block;
+    lt_dim3 block_index;
+    lt_fiber main; /* the launcher */
+    lt_stacks stacks;
+    int free_stacks[LT_BLOCK_THREADS], free_count;
+    lt_slot slots[LT_SLOTS];
+    int slot_count; /* in use */
+    char *arena;
+    lt_copy *copies;
+
+    /* faults */
+    char fault[1024]; /* empty: none */
+    lt_caught caught;
+    lt_site touching; /* where the host reads or writes for the kernel */
+    lt_thread *toucher;
+    void *signal_stack;
+    stack_t old_stack;
+    struct sigaction old_actions[5];
+    struct itimerval old_timer;
+    bool running;
+};
+
+/* ---- block.c ---- */
+
+void lt_block_set_up(lt_emulator *e);           /* the threads of a launch */
+int lt_block_run(lt_emulator *e, size_t index); /* 0, or -1: e->fault says why */
+void lt_block_ready(lt_thread *t);              /* puts it into the queue */
+void lt_block_pause(lt_thread *t);              /* runs others; returns when t's turn has come */
+uint64_t lt_block_random(lt_emulator *e);
+
+/* ---- warp.c ---- */
+
+void lt_warp_leave(lt_thread *t); /* t returns: nobody may wait for it */
+
+/* ---- copy.c ---- */
+
+void lt_copy_leave(lt_thread *t);       /* t returns: nothing of it may be in flight */
+bool lt_copy_land_bulk(lt_emulator *e); /* the oldest that is in flight; false: none */
+void lt_copy_end(lt_emulator *e);       /* the block has ended: what was never waited for */
+void lt_copy_describe_wait(const lt_thread *t, char *out, size_t size); /* of an mbarrier */
+
+/* ---- memory.c ---- */
+
+int lt_memory_alloc(lt_emulator *e, size_t bytes, lt_cpu_buffer **out, lt_err *err);
+void lt_memory_free(lt_emulator *e, lt_cpu_buffer *b);
+int lt_memory_unlock(lt_emulator *e, lt_cpu_buffer *b, lt_err *err); /* for the host to write */
+int lt_memory_begin(lt_emulator *e, lt_err *err); /* what the launch may write, and nothing else */
+int lt_memory_hide(lt_emulator *e, lt_err *err);  /* what is in flight; nothing may be written */
+int lt_memory_show(lt_emulator *e, lt_err *err);  /* undoes it */
+void lt_memory_end(lt_emulator *e);               /* the launch has ended: what it overwrote */
+const lt_cpu_buffer *lt_memory_find(const lt_emulator *e, const void *p); /* guards included */
+int lt_memory_argument(const lt_emulator *e, const lt_cpu_buffer *b, const void *p);  /* -1: none */
+void lt_memory_describe(const lt_emulator *e, const void *p, char *out, size_t size); /* 'x' + 4 */
+
+/* ---- shared.c ---- */
+
+int lt_shared_open(lt_emulator *e);
+void lt_shared_close(lt_emulator *e);
+int lt_shared_begin(lt_emulator *e, size_t dynamic); /* forgets the arrays; 0 or -1 */
+void lt_shared_poison(lt_emulator *e);               /* before a block */
+void lt_shared_check(lt_emulator *e);                /* after a block */
+const lt_slot *lt_shared_find(const lt_emulator *e, const void *p);      /* guards included */
+bool lt_shared_holds(const lt_emulator *e, const void *p, size_t bytes); /* inside one array */
+
+/* ---- fault.c ---- */
+
+/* Ends the launch with "file:line: block B, thread T: what". */
+_Noreturn void lt_fault(lt_thread *t, lt_site site, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for what no thread is there to be blamed for. t and site.file may be NULL; the first
+ * fault of a launch stays. */
+void lt_fault_note(lt_emulator *e, const lt_thread *t, lt_site site, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+int lt_fault_open(lt_emulator *e); /* 0, or -1: no memory */
+void lt_fault_close(lt_emulator *e);
+void lt_fault_arm(lt_emulator *e, long seconds); /* takes over the signals for a launch */
+void lt_fault_disarm(lt_emulator *e);
+void lt_fault_explain(lt_emulator *e); /* turns a caught signal into the text */
+
+/* What the host touches for the kernel between these two is the kernel's fault. */
+static inline void lt_touch_begin(lt_thread *t, lt_site site)
+{
+    t->emu->touching = site;
+    t->emu->toucher = t;
+}
+
+static inline void lt_touch_end(lt_thread *t)
+{
+    t->emu->touching.file = NULL;
+}
+
+/* ---- line.c ---- */
+
+/* "file:line" of a machine instruction of the kernel; -1: unknown. */
+int lt_line_find(const lt_cpu_kernel *k, const char *pc, char *out, size_t size);
+
+/* ---- labels.c ---- */
+
+int lt_labels_refuse(const char *text, lt_err *err); /* -1 where there is a goto or a label */
+
+/* ---- tcc.c ---- */
+
+#define LT_TCC_OPTIONS "-nostdlib -nostdinc" /* then libtcc needs no file of its own */
+int lt_tcc_load(lt_emulator *e, lt_cpu_kernel *k, lt_err *err); /* k->text into code */
+void lt_tcc_unload(lt_cpu_kernel *k);
+
+/* ---- launch.c ---- */
+
+int lt_launch_run(lt_emulator *e, lt_cpu_kernel *k, const lt_launch *l, const lt_arg *args,
+                  lt_err *err);
+
+#endif

@@ -1,0 +1,234 @@
+/* warp.c: what the lanes of a warp do together. Lanes post, the last to arrive works for all, and
+ * each needs one switch. Collectives are told apart by their mask, so that disjoint parts of a warp
+ * can be in different ones. */
+#include "calls.h"
+
+#include <string.h>
+
+enum { ALL = -1 }; /* the mask of a whole warp, as an int */
+
+typedef enum { SHUFFLE, BALLOT, SUM, MAX, SYNC, LDMATRIX, LDMATRIX_TRANS, MMA } kind;
+
+static const char *const names[] = {
+    [SHUFFLE] = "shuffle",
+    [BALLOT] = "lt_ballot",
+    [SUM] = "lt_warp_sum",
+    [MAX] = "lt_warp_max",
+    [SYNC] = "__syncwarp",
+    [LDMATRIX] = "lt_ldmatrix_x4",
+    [LDMATRIX_TRANS] = "lt_ldmatrix_x4_trans",
+    [MMA] = "mma",
+};
+
+/* The slot of that mask. One may be taken over only when no lane still has to read from it. */
+static lt_collective *find(lt_thread *t, uint32_t mask, lt_site site)
+{
+    lt_warp *w = t->warp;
+    lt_collective *c = NULL;
+    for (int i = 0; i < w->count; i++)
+        if (w->collectives[i].mask == mask) return &w->collectives[i];
+    if (w->count < LT_COLLECTIVES) c = &w->collectives[w->count++];
+    for (int i = 0; i < w->count && !c; i++)
+        if (!w->collectives[i].arrived && !w->collectives[i].leaving) c = &w->collectives[i];
+    if (!c) lt_fault(t, site, "more than %d masks are in flight in one warp", LT_COLLECTIVES);
+    c->mask = mask;
+    c->arrived = 0;
+    c->leaving = c->parity = 0;
+    return c;
+}
+
+/* What the first lane to arrive can be told. */
+static void check_first(lt_thread *t, const lt_collective *c, kind k, lt_site site)
+{
+    const lt_warp *w = t->warp;
+    if (~w->alive & c->mask)
+        lt_fault(t, site, "%s: mask %08x names lanes %08x, which have returned or do not exist",
+                 names[k], c->mask, c->mask & ~w->alive);
+    for (int i = 0; i < w->count; i++) {
+        const lt_collective *o = &w->collectives[i];
+        if (o != c && o->arrived && (o->mask & c->mask))
+            lt_fault(t, site,
+                     "divergent warp: %s, mask %08x, while others wait in %s, mask %08x, "
+                     "at %s:%d",
+                     names[k], c->mask, names[o->kind], o->mask, o->site.file, o->site.line);
+    }
+}
+
+static lt_collective *arrive(lt_thread *t, lt_site site, uint32_t mask, kind k)
+{
+    if (!(mask >> t->lane & 1))
+        lt_fault(t, site, "%s: lane %u is not in its own mask %08x", names[k], t->lane, mask);
+    lt_collective *c = find(t, mask, site);
+    if (!c->arrived) {
+        check_first(t, c, k, site);
+        c->kind = (int)k;
+        c->site = site;
+    } else if (c->kind != (int)k || c->site.line != site.line ||
+               (c->site.file != site.file && strcmp(c->site.file, site.file))) {
+        lt_fault(t, site, "divergent warp: %s, mask %08x, while others wait in %s at %s:%d",
+                 names[k], mask, names[c->kind], c->site.file, c->site.line);
+    }
+    c->arrived |= 1u << t->lane;
+    return c;
+}
+
+/* Opens it when this lane is the last, and returns when this lane's turn has come. */
+static void wait_for_all(lt_thread *t, lt_collective *c)
+{
+    if (c->arrived != c->mask) {
+        t->state = LT_IN_COLLECTIVE;
+        t->what = names[c->kind];
+        t->site = c->site;
+        t->mask = c->mask;
+    } else {
+        lt_thread *lane0 = t - t->lane;
+        c->arrived = 0;
+        c->parity ^= 1;
+        for (uint32_t m = c->mask; m; m &= m - 1) {
+            lt_block_ready(lane0 + __builtin_ctz(m));
+            c->leaving++;
+        }
+    }
+    lt_block_pause(t);
+    c->leaving--;
+}
+
+void lt_warp_leave(lt_thread *t)
+{
+    const lt_warp *w = t->warp;
+    for (int i = 0; i < w->count; i++) {
+        const lt_collective *c = &w->collectives[i];
+        if (c->arrived && (c->mask >> t->lane & 1))
+            lt_fault(t - t->lane + __builtin_ctz(c->arrived), c->site,
+                     "%s: mask %08x names lane %u, which has returned", names[c->kind], c->mask,
+                     t->lane);
+    }
+}
+
+uint32_t lt_cpu_shuffle(lt_thread *t, const char *file, int line, uint32_t mask, uint32_t v,
+                        int kind_of, int arg)
+{
+    const lt_site site = {file, line};
+    lt_collective *c = arrive(t, site, mask, SHUFFLE);
+    const int parity = c->parity;
+    c->value[parity][t->lane] = v;
+    wait_for_all(t, c);
+    const unsigned own = t->lane, a = (unsigned)arg;
+    unsigned from = kind_of == 0 ? a & 31 : kind_of == 1 ? own ^ a : own + a;
+    if (from > 31) from = own;
+    if (!(mask >> from & 1))
+        lt_fault(t, site, "shuffle: reads lane %u, which is not in the mask %08x", from, mask);
+    return c->value[parity][from];
+}
+
+uint32_t lt_cpu_ballot(lt_thread *t, const char *file, int line, uint32_t mask, int predicate)
+{
+    lt_collective *c = arrive(t, (lt_site){file, line}, mask, BALLOT);
+    const int parity = c->parity;
+    uint32_t answer = 0;
+    c->value[parity][t->lane] = predicate != 0;
+    wait_for_all(t, c);
+    for (uint32_t m = mask; m; m &= m - 1)
+        answer |= c->value[parity][__builtin_ctz(m)] << __builtin_ctz(m);
+    return answer;
+}
+
+/* The butterfly 16, 8, 4, 2, 1 of cuda.h on all lanes at once. */
+static void butterfly(uint32_t value[32], kind k)
+{
+    float a[32], b[32];
+    memcpy(a, value, sizeof a);
+    for (int o = 16; o; o >>= 1) {
+        if (k == SUM)
+            for (int i = 0; i < 32; i++) b[i] = a[i] + a[i ^ o];
+        else
+            for (int i = 0; i < 32; i++) b[i] = a[i ^ o] > a[i] ? a[i ^ o] : a[i];
+        memcpy(a, b, sizeof a);
+    }
+    memcpy(value, a, sizeof a);
+}
+
+float lt_cpu_warp_reduce(lt_thread *t, const char *file, int line, float v, int kind_of)
+{
+    const kind k = kind_of ? MAX : SUM;
+    lt_collective *c = arrive(t, (lt_site){file, line}, (uint32_t)ALL, k);
+    const int parity = c->parity;
+    memcpy(&c->value[parity][t->lane], &v, sizeof v);
+    if (c->arrived == c->mask) butterfly(c->value[parity], k);
+    wait_for_all(t, c);
+    memcpy(&v, &c->value[parity][t->lane], sizeof v);
+    return v;
+}
+
+void lt_cpu_syncwarp(lt_thread *t, const char *file, int line, uint32_t mask)
+{
+    wait_for_all(t, arrive(t, (lt_site){file, line}, mask, SYNC));
+}
+
+/* ---- tensor cores ---- */
+
+static const uint16_t *element(const lt_warp *w, unsigned matrix, unsigned row)
+{
+    return (const uint16_t *)w->rows[matrix * 8 + row];
+}
+
+/* Register m of lane l: the elements 2 (l % 4) and one more of row l / 4 of matrix m, or of its
+ * transpose. */
+static void spread(lt_warp *w, bool trans)
+{
+    for (unsigned lane = 0; lane < 32; lane++) {
+        const unsigned row = lane / 4, column = lane % 4 * 2;
+        uint32_t d[4];
+        for (unsigned m = 0; m < 4; m++) {
+            const uint32_t lo = trans ? element(w, m, column)[row] : element(w, m, row)[column];
+            const uint32_t hi =
+                trans ? element(w, m, column + 1)[row] : element(w, m, row)[column + 1];
+            d[m] = hi << 16 | lo;
+        }
+        memcpy(w->to[lane], d, sizeof d);
+    }
+}
+
+void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, const void *row,
+                        int trans)
+{
+    const lt_site site = {file, line};
+    const kind k = trans ? LDMATRIX_TRANS : LDMATRIX;
+    lt_warp *w = t->warp;
+    if ((uintptr_t)row % 16 || !lt_shared_holds(t->emu, row, 16)) {
+        char where[160];
+        lt_memory_describe(t->emu, row, where, sizeof where);
+        lt_fault(t, site, "%s: the row at %s is not 16 aligned bytes of shared memory", names[k],
+                 where);
+    }
+    lt_collective *c = arrive(t, site, (uint32_t)ALL, k);
+    memcpy(w->rows[t->lane], row, 16);
+    w->to[t->lane] = d;
+    if (c->arrived == c->mask) spread(w, trans);
+    wait_for_all(t, c);
+}
+
+void lt_cpu_mma(lt_thread *t, const char *file, int line, int kind_of, void *d, const uint32_t *a,
+                const uint32_t *b, const void *c, uint32_t sa, uint32_t sb)
+{
+    const lt_site site = {file, line};
+    const int model = t->emu->kernel->model;
+    lt_fragments *f = &t->warp->fragments;
+    if (kind_of == LT_MMA_NVF4 && model != 120)
+        lt_fault(t, site,
+                 "lt_mma_m16n8k64_nvf4: needs an arch with block-scaled mma (sm_120a, "
+                 "sm_121a), and this text is for another");
+    lt_collective *all = arrive(t, site, (uint32_t)ALL, MMA);
+    f->a[t->lane] = a;
+    f->b[t->lane] = b;
+    f->c[t->lane] = c;
+    f->d[t->lane] = d;
+    f->sa[t->lane] = sa;
+    f->sb[t->lane] = sb;
+    if (all->arrived == all->mask) {
+        lt_touch_begin(t, site);
+        lt_tensor_core(kind_of, model, f);
+        lt_touch_end(t);
+    }
+    wait_for_all(t, all);
+}

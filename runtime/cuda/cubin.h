@@ -1,0 +1,32 @@
+/* cubin.h: facts about a compiled kernel, read from the image itself; no GPU, no disassembler.
+ * Values only, nothing to free. */
+#ifndef LT_CUDA_CUBIN_H
+#define LT_CUDA_CUBIN_H
+
+#include "../lathe.h"
+
+typedef struct {
+    unsigned offset, bytes;
+} lt_cubin_param;
+
+typedef struct {
+    char name[256]; /* of the kernel */
+    int sm;         /* 90, 121 */
+    bool exact;     /* runs on this compute capability alone: an `a` target */
+    lt_facts facts;
+    unsigned max_threads[3]; /* of __launch_bounds__; zero without */
+    int barriers;
+    int param_count;
+    lt_cubin_param params[LT_MAX_PARAMS];
+    unsigned param_bytes; /* all parameters together, with their padding */
+} lt_cubin;
+
+/* The facts of the kernel of this name. Any bytes are safe to give: what is no whole cubin is an
+ * error. */
+int lt_cubin_read(lt_span image, const char *kernel, lt_cubin *out, lt_err *err);
+
+/* 0 where the image agrees with what the generator believes: the kernel's name, the architecture,
+ * the parameters' count, offsets and sizes, the threads of a block. */
+int lt_cubin_compare(const lt_cubin *cubin, const lt_source *src, lt_err *err);
+
+#endif

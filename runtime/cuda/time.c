@@ -1,0 +1,139 @@
+/* time.c: how long a sequence of launches takes: captured into one graph, replayed between events.
+ * Programmatic launches become programmatic edges of the graph. */
+#include "device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define GRAPH_US 1200.0 /* one replay: some 500 times the events' resolution */
+#define WARM_US 50e3    /* after which the clocks are up */
+
+enum {
+    BLOCK = 15,   /* replays; two blocks, whose medians must agree */
+    NODES = 4096, /* at most: an empty node takes half a microsecond, so 2400 make a replay */
+    ROUNDS = 3,   /* of finding how often to repeat: the first also sees the events' own time */
+};
+
+typedef struct {
+    lt_cuda_device *d;
+    const lt_step *steps;
+    int count, repeats;
+    lt_cu_exec exec;
+} run;
+
+/* A capture that was begun is ended, whatever happened in it; the first error is the one told. */
+static int capture(run *r, lt_cu_graph *out, lt_err *err)
+{
+    lt_cuda_device *d = r->d;
+    if (lt_cuda_try(d, StreamBeginCapture, (d->stream, LT_CU_CAPTURE_THREAD_LOCAL), err)) return -1;
+    int failed = 0;
+    for (int n = 0; n < r->repeats && !failed; n++)
+        for (int i = 0; i < r->count && !failed; i++) {
+            const lt_step *s = &r->steps[i];
+            failed = lt_cuda_enqueue(d, s->kernel, &s->launch, s->args, err);
+        }
+    lt_cu_graph graph = NULL;
+    const lt_cu_result ended = d->cu.StreamEndCapture(d->stream, &graph);
+    if (!failed) failed = lt_cuda_result(d, ended, "cuStreamEndCapture", err);
+    if (failed && graph) d->cu.GraphDestroy(graph);
+    if (failed) return -1;
+    *out = graph;
+    return 0;
+}
+
+static void drop_graph(run *r)
+{
+    if (r->exec) r->d->cu.GraphExecDestroy(r->exec);
+    r->exec = NULL;
+}
+
+static int make_graph(run *r, lt_err *err)
+{
+    lt_cuda_device *d = r->d;
+    lt_cu_graph graph = NULL;
+    drop_graph(r);
+    if (capture(r, &graph, err)) return -1;
+    const int failed = lt_cuda_try(d, GraphInstantiateWithFlags, (&r->exec, graph, 0), err);
+    d->cu.GraphDestroy(graph);
+    if (failed) return -1;
+    return lt_cuda_try(d, GraphUpload, (r->exec, d->stream), err);
+}
+
+/* Names the steps as suspects and starts the graph. */
+static int start(run *r, lt_err *err)
+{
+    for (int i = 0; i < r->count; i++)
+        lt_cuda_record(r->d, r->steps[i].kernel, &r->steps[i].launch);
+    return lt_cuda_try(r->d, GraphLaunch, (r->exec, r->d->stream), err);
+}
+
+static int replay(run *r, double *us, lt_err *err)
+{
+    lt_cuda_device *d = r->d;
+    float ms = 0;
+    if (lt_cuda_try(d, EventRecord, (d->from, d->stream), err) || start(r, err) ||
+        lt_cuda_try(d, EventRecord, (d->to, d->stream), err) || lt_cuda_settle(d, err) ||
+        lt_cuda_try(d, EventElapsedTime, (&ms, d->from, d->to), err))
+        return -1;
+    *us = (double)ms * 1e3;
+    return 0;
+}
+
+/* Repeats the steps until one replay takes about GRAPH_US; us: what it takes. */
+static int size_graph(run *r, double *us, lt_err *err)
+{
+    const int most = r->count < NODES ? NODES / r->count : 1;
+    r->repeats = 1;
+    for (int round = 0;; round++) {
+        if (make_graph(r, err) || replay(r, us, err) || replay(r, us, err)) return -1;
+        if (round == ROUNDS - 1 || r->repeats == most || *us >= GRAPH_US / 2) return 0;
+        const double wanted = ceil(GRAPH_US / (*us > 0 ? *us : 1) * r->repeats);
+        r->repeats = wanted < most ? (int)wanted : most;
+    }
+}
+
+static int warm_up(run *r, double us, lt_err *err)
+{
+    for (double done = 0; done<WARM_US; done += us> 1 ? us : 1)
+        if (start(r, err)) return -1;
+    return lt_cuda_settle(r->d, err);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double sort_median(double *us, int count)
+{
+    qsort(us, (size_t)count, sizeof *us, compare_times);
+    return count % 2 ? us[count / 2] : (us[count / 2 - 1] + us[count / 2]) / 2;
+}
+
+static int measure(run *r, lt_timing *out, lt_err *err)
+{
+    double us[2 * BLOCK], once;
+    if (size_graph(r, &once, err) || warm_up(r, once, err)) return -1;
+    for (int i = 0; i < 2 * BLOCK; i++)
+        if (replay(r, &us[i], err)) return -1;
+    const double first = sort_median(us, BLOCK), second = sort_median(us + BLOCK, BLOCK);
+    const double all = sort_median(us, 2 * BLOCK);
+    const int nodes = r->repeats * r->count;
+    *out = (lt_timing){.us = all / nodes,
+                       .spread = all > 0 ? fabs(first - second) / all : 0,
+                       .replays = 2 * BLOCK,
+                       .nodes = nodes};
+    return 0;
+}
+
+int lt_cuda_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err)
+{
+    run r = {.d = (lt_cuda_device *)dev, .steps = steps, .count = count};
+    if (lt_cuda_enter(r.d, err)) return -1;
+    const int failed = lt_cuda_settle(r.d, err) || measure(&r, out, err);
+    drop_graph(&r);
+    if (!failed) return 0;
+    return lt_wrap(err, count == 1 ? "timing %s" : "timing %s and what follows it",
+                   steps[0].kernel->name);
+}
