@@ -98,14 +98,14 @@ $(B)/gpu/%: $(O)/tests/gpu/%.o $(LIB)
 demo: lathe ## one kernel from its description to its check, on the CPU device
 	@tools/demo.sh
 test: lathe programs ## all tests that need no GPU: minutes
-	@tools/run-tests.sh $(B) c lua golden
+	@tools/run-tests.sh $(B) c lua golden compile check
 test-c: programs ## the C programs of `make test`
 	@tools/run-tests.sh $(B) c
 test-lua: lathe ## the Lua suite of `make test`
 	@tools/run-tests.sh $(B) lua
 test-all: lathe programs ## what `make test` leaves out: longer suites, sanitizers
-	@tools/run-tests.sh $(B) long
-	@$(MAKE) --no-print-directory SAN=address,undefined test-c
+	@failed=0; tools/run-tests.sh $(B) long || failed=1; \
+	$(MAKE) --no-print-directory SAN=address,undefined test-c || failed=1; exit $$failed
 
 golden: setup ## show how the generated text differs from tests/golden
 	@tools/golden.sh

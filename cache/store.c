@@ -183,6 +183,18 @@ lt_store_result lt_store_find(lt_store *s, const char *name, const char key[65],
     return got;
 }
 
+lt_store_result lt_store_read(lt_store *s, const char *file, lt_entry *out, lt_err *err)
+{
+    char key[65];
+    lt_bytes body = {0};
+    lt_span parts[LT_PARTS];
+    if (!lt_entry_is_file(file)) return LT_STORE_MISS;
+    lt_store_result got = read_parts(s, file, &body, parts, key, err);
+    if (got == LT_STORE_HIT && lt_entry_copy(parts, out, err)) got = LT_STORE_FAILED;
+    lt_bytes_clear(&body);
+    return got;
+}
+
 /* The next line of *rest that does not begin with `except`. */
 static bool next_line(lt_span *rest, const char *except, lt_span *line)
 {

@@ -40,6 +40,8 @@ lt_store_result lt_store_find(lt_store *s, const char *name, const char key[65],
  * `except`. */
 lt_store_result lt_store_find_nearest(lt_store *s, const char *name, const char *key_text,
                                       const char *except, lt_entry *out, lt_err *err);
+/* The entry of a file that walk named; it does not count as used. */
+lt_store_result lt_store_read(lt_store *s, const char *file, lt_entry *out, lt_err *err);
 /* Held while an entry is compiled: dies with its holder. Waits; says who holds it after 5 s, gives
  * up (0, unlocked) after `seconds`. *lock < 0 means not held (no directory, time over). Look again
  * with find once it is held. */

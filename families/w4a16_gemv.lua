@@ -43,7 +43,7 @@ return family("w4a16_gemv", {
     keep = function(s, v, dev)
         return tile.is_kept(s, v, pairs_of(s), dev)
             and (v.mma == 1 or tile.is_for_dots(v))
-            and v.tiles * v.unroll * tile.halves(s.M) <= 8                       -- so do the loads
+            and v.tiles * v.unroll * tile.halves(s.M) <= 8                       -- the loads in flight stay in registers
     end,
     template = function(_, v) return v.mma == 1 and "w4a16_gemv" or "w4a16_gemv_dot" end,
 

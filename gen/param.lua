@@ -1,5 +1,6 @@
 -- The parameters of a kernel: its args in order, then its scratch. Each is one device pointer.
--- A row is { name, ctype, extents, out = true?, layout = "..."? }; bytes follow from the shape.
+-- A row is { name, ctype, extents, out = true?, inout = true?, layout = "..."? }; bytes follow from
+-- the shape. An inout arg is read and written: a state.
 local ctype = require("gen.ctype")
 local message = require("gen.message")
 local order = require("gen.order")
@@ -7,7 +8,9 @@ local order = require("gen.order")
 local param = {}
 
 local MOST <const> = 24  -- ORDER PARAMS: LT_MAX_PARAMS of runtime/lathe.h
-local LEGAL <const> = { [1] = true, [2] = true, [3] = true, out = true, layout = true }
+local LEGAL <const> = {
+    [1] = true, [2] = true, [3] = true, out = true, inout = true, layout = true,
+}
 
 local function extent_fault(extent, sizes)
     if type(extent) == "function" then return nil end
@@ -32,12 +35,15 @@ end
 local function options_fault(row)
     for _, key in ipairs(order.keys(row)) do
         if not LEGAL[key] then
-            return ("unknown word '%s' (legal: out, layout)"):format(tostring(key))
+            return ("unknown word '%s' (legal: out, inout, layout)"):format(tostring(key))
         end
     end
-    if row.out ~= nil and row.out ~= true then
-        return "out must be true, got " .. message.describe(row.out)
+    for _, word in ipairs({ "out", "inout" }) do
+        if row[word] ~= nil and row[word] ~= true then
+            return ("%s must be true, got %s"):format(word, message.describe(row[word]))
+        end
     end
+    if row.out and row.inout then return "out and inout exclude each other" end
     if row.layout ~= nil and not tostring(row.layout):match("^%l[%l%d_]*$") then
         return "layout must be a name in small letters, got " .. message.describe(row.layout)
     end
@@ -82,7 +88,8 @@ local function evaluate(rows, s, scratch, params)
         end
         params[#params + 1] = {
             name = row[1], ctype = row[2], extents = extents, bytes = bytes,
-            out = row.out == true, scratch = scratch, layout = row.layout,
+            out = row.out or row.inout or false, inout = row.inout,
+            scratch = scratch, layout = row.layout,
         }
     end
 end
@@ -99,7 +106,7 @@ local function whole_fault(params)
     end
 end
 
--- { name, ctype, extents, bytes, out, scratch, layout } for each parameter; or nil, a sentence and
+-- { name, ctype, extents, bytes, out, inout, scratch, layout } for each parameter; or nil, a sentence and
 -- the field of the family that it is about.
 function param.list(family, s, v)
     local params = {}

@@ -9,14 +9,17 @@ local variant = require("gen.variant")
 local sample = {}
 
 sample.FIELDS = {  -- in docs/family.md's order
-    "ulp",       -- units in the last place of the out's format
-    "bits",      -- true: equal bits
-    "relative",  -- of the larger of |reference| and the row's root mean square
+    "ulp",       -- of bf16 and f16 outs: units in the last place
+    "relative",  -- of f32 outs: of the larger of |reference| and the row's root mean square
+    "bits",      -- true: equal bits, which outs of other formats must have in any case
     "samples",   -- shapes that bite
-    "draw",      -- arg -> distribution of its values
+    "draw",      -- arg -> distribution of its values, or (s, i, random) -> element i of them
     "real",      -- shapes of the model
 }
-local MEASURES <const> = { "ulp", "bits", "relative" }
+local MEASURES <const> = { "ulp", "relative", "bits" }
+local FLOATS <const> = {  -- what measures an out of this format, the first that is given
+    bf16 = { "ulp", "relative" }, f16 = { "ulp", "relative" }, f32 = { "relative", "ulp" },
+}
 local KINDS <const> = { "sm_90a", "sm_121a" }  -- one of each kind: a family may serve one alone
 
 local function fields_fault(check)
@@ -35,17 +38,19 @@ local function measure_fault(check)
     for _, measure in ipairs(MEASURES) do
         if check[measure] ~= nil then given[#given + 1] = measure end
     end
-    if #given ~= 1 then
-        return ("exactly one of ulp, bits, relative is needed, got %s"):format(
+    if #given == 0 or check.bits ~= nil and #given > 1 then
+        return ("ulp, relative or both, or bits alone is needed, got %s"):format(
             #given == 0 and "none" or table.concat(given, " and "))
     end
-    local value = check[given[1]]
-    if given[1] == "bits" then
-        return value ~= true and "bits must be true, got " .. message.describe(value) or nil
+    if check.bits ~= nil and check.bits ~= true then
+        return "bits must be true, got " .. message.describe(check.bits)
     end
-    if type(value) ~= "number" or value < 0 then
-        return ("%s must be a number of 0 or more, got %s"):format(
-            given[1], message.describe(value))
+    for _, measure in ipairs({ "ulp", "relative" }) do
+        local value = check[measure]
+        if value ~= nil and (type(value) ~= "number" or value < 0) then
+            return ("%s must be a number of 0 or more, got %s"):format(
+                measure, message.describe(value))
+        end
     end
 end
 
@@ -56,11 +61,20 @@ local function draw_fault(family)
         local known = false
         for _, name in ipairs(names) do known = known or name == arg end
         if not known then return ("draw names '%s', which is no arg"):format(arg) end
-        if type(family.check.draw[arg]) ~= "string" then
-            return ("draw of '%s' must be the name of a distribution, got %s"):format(
+        local draw = family.check.draw[arg]
+        if type(draw) ~= "string" and type(draw) ~= "function" then
+            return ("draw of '%s' must be a distribution's name or a function, got %s"):format(
                 arg, message.describe(family.check.draw[arg]))
         end
     end
+end
+
+-- How an out of this format is compared: "ulp", "relative" or "bits".
+function sample.measure(family, ctype)
+    for _, measure in ipairs(FLOATS[ctype] or {}) do
+        if family.check[measure] then return measure end
+    end
+    return "bits"
 end
 
 local function is_kept(family, s)

@@ -74,6 +74,39 @@ static int get_element(lua_State *L)
     return 1;
 }
 
+/* array:set(i, number), from 0 */
+static int set_element(lua_State *L)
+{
+    lt_array *a = lt_bind_array(L, 1);
+    const lua_Integer i = luaL_checkinteger(L, 2);
+    if (i < 0 || (size_t)i >= a->count) return luaL_error(L, "index %I is outside", i);
+    lt_ctype_set(a->type, a->data, (size_t)i, luaL_checknumber(L, 3));
+    return 0;
+}
+
+/* array:copy(from): of the same type, or into f64 as numbers */
+static int copy_array(lua_State *L)
+{
+    lt_array *a = lt_bind_array(L, 1);
+    const lt_array *from = lt_bind_array(L, 2);
+    if (a->count != from->count) return luaL_error(L, "the arrays have different counts");
+    if (a->type == from->type) {
+        memcpy(a->data, from->data, a->count * lt_ctype_bytes(a->type));
+        return 0;
+    }
+    if (a->type != LT_F64) return luaL_error(L, "the arrays have different types");
+    for (size_t i = 0; i < a->count; i++)
+        ((double *)a->data)[i] = lt_ctype_number(from->type, from->data, i);
+    return 0;
+}
+
+static int zero_array(lua_State *L)
+{
+    lt_array *a = lt_bind_array(L, 1);
+    memset(a->data, 0, a->count * lt_ctype_bytes(a->type));
+    return 0;
+}
+
 static int get_bytes(lua_State *L)
 {
     const lt_array *a = lt_bind_array(L, 1);
@@ -300,8 +333,9 @@ static int write_tensors(lua_State *L)
 }
 
 static const luaL_Reg array_methods[] = {
-    {"draw", draw_array},    {"at", get_element},  {"bytes", get_bytes}, {"free", free_array},
-    {"__close", free_array}, {"__gc", free_array}, {NULL, NULL},
+    {"draw", draw_array}, {"at", get_element},  {"set", set_element}, {"copy", copy_array},
+    {"zero", zero_array}, {"bytes", get_bytes}, {"free", free_array}, {"__close", free_array},
+    {"__gc", free_array}, {NULL, NULL},
 };
 
 static const luaL_Reg tensors_methods[] = {

@@ -158,15 +158,13 @@ static int find_entry(lua_State *L)
     return push_found(L, lt_store_find(check_store(L), name, key, &e, &err), &e, &err);
 }
 
-/* store:newest(name) -> the newest entry of that name, or false */
-static int find_newest(lua_State *L)
+/* store:read(file as list() names it) -> entry or false */
+static int read_entry(lua_State *L)
 {
     lt_err err = {{0}};
     lt_entry e = {0};
-    const char *name = luaL_checkstring(L, 2);
-    /* every line begins with "": whatever its key */
-    const lt_store_result got = lt_store_find_nearest(check_store(L), name, "", "", &e, &err);
-    return push_found(L, got, &e, &err);
+    const char *file = luaL_checkstring(L, 2);
+    return push_found(L, lt_store_read(check_store(L), file, &e, &err), &e, &err);
 }
 
 typedef struct {
@@ -244,7 +242,7 @@ static int clear(lua_State *L)
 }
 
 static const luaL_Reg store_methods[] = {
-    {"folder", get_folder},   {"find", find_entry},  {"newest", find_newest},
+    {"folder", get_folder},   {"find", find_entry},  {"read", read_entry},
     {"list", list_entries},   {"gc", collect},       {"clear", clear},
     {"__close", close_store}, {"__gc", close_store}, {NULL, NULL},
 };

@@ -4,6 +4,7 @@ local ctype = require("gen.ctype")
 local fault = require("lua.fault")
 local lathe = require("lathe")
 local param = require("gen.param")
+local sample = require("gen.sample")
 local scope = require("lua.scope")
 local variant = require("gen.variant")
 
@@ -21,7 +22,7 @@ local SCALES <const> = { scales = true, scale32 = true }
 
 local function distribution(family, p, integers)
     local draw = family.check.draw and family.check.draw[p.name] or DRAW[p.ctype]
-    if not integers then return draw end
+    if not integers or type(draw) == "function" then return draw end
     return SCALES[draw] and "counts" or INTEGERS[p.ctype] or draw
 end
 
@@ -43,40 +44,55 @@ end
 local function array(c, name, n) return c.mine:add(fault.reach(lathe.array(name, n))) end
 
 -- Is the arg in the file? Then a holds it.
-local function load_from(file, p, a)
-    local found, why = file:load(p.name, a, ctype.find(p.ctype).file, p.extents)
-    if found == nil then fault.usage(why) end
+local function load_from(job, p, a)
+    local found, why = job.file:load(p.name, a, ctype.find(p.ctype).file, p.extents)
+    if found == nil then fault.usage(("%s: %s"):format(job.path, why)) end
     return found
+end
+
+-- random(n): an integer from 0 to n - 1, the same for the same seed and name.
+local function generator(seed, name)
+    local state = seed
+    for i = 1, #name do state = state * 31 + name:byte(i) end
+    return function(n)
+        state = state * 6364136223846793005 + 1442695040888963407
+        return (state >> 33) % n
+    end
 end
 
 -- An input, from the file or drawn.
 local function fill(c, p, job)
     local a = array(c, p.ctype, count(p))
-    if not (job.file and load_from(job.file, p, a)) then
-        fault.expect(a:draw(distribution(c.family, p, job.integers), job.seed, p.name))
+    if job.file and load_from(job, p, a) then return a end
+    local draw = distribution(c.family, p, job.integers)
+    if type(draw) == "string" then
+        fault.expect(a:draw(draw, job.seed, p.name))
+        return a
     end
+    local random = generator(job.seed, p.name)
+    for i = 0, count(p) - 1 do a:set(i, draw(c.shape, i, random)) end
     return a
 end
 
 -- Outputs as the reference writes them: typed, or value and magnitude in double.
 local function add_truth(c, p, pointers)
-    if c.family.check.bits then
-        c.truth[p.name] = array(c, p.ctype, count(p))
-        pointers[#pointers + 1] = c.truth[p.name]
-        return
-    end
-    c.truth[p.name], c.magnitude[p.name] = array(c, "f64", count(p)), array(c, "f64", count(p))
-    pointers[#pointers + 1] = c.truth[p.name]
+    local is_near = sample.measure(c.family, p.ctype) ~= "bits"
+    local truth = array(c, is_near and "f64" or p.ctype, count(p))
+    if p.inout then truth:copy(c.inputs[p.name]) end
+    c.truth[p.name], pointers[#pointers + 1] = truth, truth
+    if not is_near then return end
+    c.magnitude[p.name] = array(c, "f64", count(p))
+    c.magnitude[p.name]:zero()
     pointers[#pointers + 1] = c.magnitude[p.name]
 end
 
 local function prepare(c, job)
     local pointers, sizes = {}, {}
     for _, p in ipairs(c.args) do
+        if p.inout or not p.out then c.inputs[p.name] = fill(c, p, job) end
         if p.out then
             add_truth(c, p, pointers)
         else
-            c.inputs[p.name] = fill(c, p, job)
             pointers[#pointers + 1] = c.inputs[p.name]
         end
     end
@@ -84,7 +100,7 @@ local function prepare(c, job)
     fault.expect(lathe.reference(c.family.name, sizes, pointers))
 end
 
--- job: family, shape, seed, integers (small ones in every input), file (tensors, or nil).
+-- job: family, shape, seed, integers (small ones in every input), file (tensors, or nil), its path.
 -- Fields: args, inputs, truth, magnitude (by name), integers.
 function case.new(job)
     local c = setmetatable({

@@ -3,6 +3,7 @@
 local case = require("lua.case")
 local fault = require("lua.fault")
 local lathe = require("lathe")
+local sample = require("gen.sample")
 local scope = require("lua.scope")
 local shape = require("gen.shape")
 
@@ -65,10 +66,10 @@ end
 
 -- An output against the reference.
 local function compare(c, p, got, sampled)
-    local want, limit = c.truth[p.name], c.family.check
-    if limit.bits then return lathe.compare_bits(got, want, sampled) end
+    local want, measure = c.truth[p.name], sample.measure(c.family, p.ctype)
+    if measure == "bits" then return lathe.compare_bits(got, want, sampled) end
     return lathe.compare_near(got, want, c.magnitude[p.name], {
-        ulp = limit.ulp, relative = limit.relative, exact = c.integers and limit.ulp ~= nil,
+        [measure] = c.family.check[measure], exact = c.integers and measure == "ulp",
         row = p.extents[#p.extents], sampled = sampled,
     })
 end
@@ -89,8 +90,8 @@ local function allocate(placed, kernel, mine)
     return list, outs
 end
 
--- Poisons the outputs, launches, and reads them into `arrays` (by name). A failure of a GPU ends
--- the run, one of the CPU device is a finding: nil and its sentence.
+-- Poisons the outputs, but for states, launches, and reads them into `arrays` (by name). A failure
+-- of a GPU ends the run, one of the CPU device is a finding: nil and its sentence.
 local function launch(run, play, arrays)
     local target = run.placed.target
     if target.is_cpu then
@@ -98,7 +99,10 @@ local function launch(run, play, arrays)
             order = play.order, lazy = play.lazy, left = run.placed.left,
         }))
     end
-    for _, out in ipairs(run.outs) do fault.reach(out.buffer:fill(POISON)) end
+    for _, out in ipairs(run.outs) do
+        local start = out.param.inout and run.placed.case.inputs[out.param.name]
+        fault.reach(start and out.buffer:write(start) or not start and out.buffer:fill(POISON))
+    end
     local ok, why = target.device:launch(run.loaded, run.kernel.launch, run.list, run.blocks)
     if not ok and not target.is_cpu then fault.device(why) end
     if not ok then return nil, why end
@@ -115,19 +119,22 @@ local function read_arrays(outs, mine)
     return arrays
 end
 
+local RUN <const> = {
+    __index = { free = function(run) run.mine:free() end },
+    __close = function(run) run.mine:free() end,
+}
+
 -- A kernel that is ready to run on a placed case. blocks: the ones to run, nil for all.
 -- Close it with <close>.
 function check.ready(placed, kernel, loaded, blocks)
     local mine = scope.new()
-    local run = setmetatable(
-        { placed = placed, kernel = kernel, loaded = loaded, blocks = blocks, mine = mine },
-        { __index = check, __close = check.free })
+    local run = setmetatable({
+        placed = placed, kernel = kernel, loaded = loaded, blocks = blocks, mine = mine,
+    }, RUN)
     run.list, run.outs = allocate(placed, kernel, mine)
     run.got, run.again = read_arrays(run.outs, mine), nil
     return run
 end
-
-function check:free() self.mine:free() end
 
 -- Launches once for each play; the first is compared with the reference, the others bit for bit
 -- with the first. Returns { compared, failures, launches, ulp, part, us of the first

@@ -60,13 +60,18 @@ local function pack(target, c, layout, buffers, mine)
     fault.reach(target.device:launch(loaded, kernel.launch, list))
 end
 
+local PLACED <const> = {
+    __index = { free = function(placed) placed.mine:free() end },
+    __close = function(placed) placed.mine:free() end,
+}
+
 -- target: device, dev (facts for gen/), arch, families, is_cpu. left: CPU buffers begin at a page.
 -- Fields: case, target, left, buffers (by name).
 function place.new(target, c, left)
     local mine, buffers, packed = scope.new(), {}, {}
-    local placed = setmetatable(
-        { case = c, target = target, left = left, buffers = buffers, mine = mine },
-        { __index = place, __close = place.free })
+    local placed = setmetatable({
+        case = c, target = target, left = left, buffers = buffers, mine = mine,
+    }, PLACED)
     if target.is_cpu then fault.reach(target.device:play({ order = 0, left = left })) end
     for _, p in ipairs(c.args) do
         if p.layout and not p.out and not packed[p.layout] then
@@ -78,8 +83,6 @@ function place.new(target, c, left)
     end
     return placed
 end
-
-function place:free() self.mine:free() end
 
 -- Opens a device by name; the target of place.new.
 function place.open(name, families)

@@ -59,7 +59,10 @@ function report.lines(columns, rows)
     return lines
 end
 
-function report.json(value) print((cjson.encode(value):gsub('"rows":{}', '"rows":[]'))) end
+-- Every empty table is an empty list, but for a variant without knobs.
+local function list(key) return key ~= "variant" and ('"%s":[]'):format(key) or nil end
+
+function report.json(value) print((cjson.encode(value):gsub('"([%a_]+)":{}', list))) end
 
 -- Prints rows as a table, or { rows =, ... } as JSON. extra: what JSON shows besides.
 function report.print(options, columns, rows, extra)

@@ -77,6 +77,23 @@ double lt_ctype_number(lt_ctype type, const void *array, size_t i)
     }
 }
 
+void lt_ctype_set(lt_ctype type, void *to, size_t i, double x)
+{
+    switch (type) {
+    case LT_U8:
+    case LT_E2M1X2: ((uint8_t *)to)[i] = (uint8_t)x; break;
+    case LT_I8: ((int8_t *)to)[i] = (int8_t)x; break;
+    case LT_E4M3: ((uint8_t *)to)[i] = lt_number_to_e4m3((float)x); break;
+    case LT_BF16: ((uint16_t *)to)[i] = lt_number_to_bf16((float)x); break;
+    case LT_F16: ((uint16_t *)to)[i] = lt_number_to_f16((float)x); break;
+    case LT_U16: ((uint16_t *)to)[i] = (uint16_t)x; break;
+    case LT_I32: ((int32_t *)to)[i] = (int32_t)x; break;
+    case LT_U32: ((uint32_t *)to)[i] = (uint32_t)x; break;
+    case LT_F32: ((float *)to)[i] = (float)x; break;
+    default: ((double *)to)[i] = x; break;
+    }
+}
+
 double lt_ctype_ulp(lt_ctype type, double x)
 {
     const format *f = &formats[type];

@@ -27,6 +27,8 @@ size_t lt_ctype_bytes(lt_ctype type);
 bool lt_ctype_is_float(lt_ctype type);
 /* Element i as a number; of e2m1x2 the low half of byte i. */
 double lt_ctype_number(lt_ctype type, const void *array, size_t i);
+/* Stores the number, rounded to the format; of e2m1x2 it is byte i, two codes. */
+void lt_ctype_set(lt_ctype type, void *to, size_t i, double x);
 /* The distance to the next larger magnitude of a bf16, f16, e4m3 or f32 near x; 0 for the others.
  */
 double lt_ctype_ulp(lt_ctype type, double x);

@@ -124,10 +124,11 @@ static int check_spills(const request *r, lt_err *err)
     const lt_facts *f = &r->report.facts;
     if (!f->spills) return 0;
     if (lt_config_int(LT_SET_SPILL))
-        return lt_fail(err,
-                       "%d registers do not suffice: %d spill instructions, %d bytes of stack "
-                       "(LATHE_SPILL=warn accepts that)",
-                       f->registers, f->spills, f->stack_bytes);
+        return lt_fail(
+            err,
+            "%d registers of %s do not suffice: %d spill instructions, %d bytes of stack "
+            "(LATHE_SPILL=warn accepts that)",
+            f->registers, r->src->arch, f->spills, f->stack_bytes);
     if (r->report.origin == LT_FROM_COMPILER)
         lt_debug(0, "kernel %s: %d spill instructions, %d bytes of stack", r->src->name, f->spills,
                  f->stack_bytes);

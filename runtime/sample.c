@@ -64,7 +64,7 @@ static int sum16(uint64_t w)
 static double normal(uint64_t word)
 {
     const int sum = sum16(word) + sum16(mix(word ^ UINT64_C(0x5851f42d4c957f2d)));
-    return (sum - 4 * 65535) * 0x1.39881p-17; /* 1 / (65536 * sqrt(2/3)) */
+    return (sum - 4 * 65535) * 0x1.39881p-16; /* 1 / (65536 * sqrt(2/3)) */
 }
 
 static double value_of(lt_draw draw, uint64_t word)
@@ -79,22 +79,6 @@ static double value_of(lt_draw draw, uint64_t word)
     case LT_DRAW_COUNTS: return 1 + below(word, 4);
     case LT_DRAW_ONES: return 1;
     default: return 0;
-    }
-}
-
-static void store(lt_ctype type, void *to, size_t i, double x)
-{
-    switch (type) {
-    case LT_U8: ((uint8_t *)to)[i] = (uint8_t)x; break;
-    case LT_I8: ((int8_t *)to)[i] = (int8_t)x; break;
-    case LT_E4M3: ((uint8_t *)to)[i] = lt_number_to_e4m3((float)x); break;
-    case LT_BF16: ((uint16_t *)to)[i] = lt_number_to_bf16((float)x); break;
-    case LT_F16: ((uint16_t *)to)[i] = lt_number_to_f16((float)x); break;
-    case LT_U16: ((uint16_t *)to)[i] = (uint16_t)x; break;
-    case LT_I32: ((int32_t *)to)[i] = (int32_t)x; break;
-    case LT_U32: ((uint32_t *)to)[i] = (uint32_t)x; break;
-    case LT_F32: ((float *)to)[i] = (float)x; break;
-    default: ((double *)to)[i] = x; break;
     }
 }
 
@@ -143,6 +127,7 @@ int lt_sample_fill(void *to, size_t count, lt_ctype type, lt_draw draw, uint64_t
     else if (type == LT_E2M1X2)
         fill_pairs(to, count, draw, key);
     else
-        for (size_t i = 0; i < count; i++) store(type, to, i, value_of(draw, draw_word(key, i)));
+        for (size_t i = 0; i < count; i++)
+            lt_ctype_set(type, to, i, value_of(draw, draw_word(key, i)));
     return 0;
 }

@@ -57,7 +57,7 @@ refuse "nothing exits below lua/main.c (a child process ends with _exit)" \
     < <(in_files '(^|[^a-z_])(exit|abort)\(' runtime/*.[ch] runtime/*/*.[ch] cache/*.[ch] \
         families/*.c)
 refuse "CUDA's own headers are not needed" \
-    < <(in_files '#include *[<"](cuda|nvrtc|nccl)[a-z_]*\.h' runtime/*.[ch] runtime/*/*.[ch] \
+    < <(in_files '#include *<(cuda|nvrtc|nccl)[a-z_]*\.h' runtime/*.[ch] runtime/*/*.[ch] \
         templates/*/* templates/*.cut)
 
 exit $bad

@@ -3,6 +3,7 @@
 --   lua5.4 tools/reference.lua OUTDIR family.lua ..
 package.path = "./?.lua;" .. package.path
 local catalog = require("gen.catalog")
+local sample = require("gen.sample")
 
 local C_TYPE <const> = {
     bf16 = "uint16_t", f16 = "uint16_t", f32 = "float", e4m3 = "uint8_t", e2m1x2 = "uint8_t",
@@ -18,7 +19,9 @@ local HEADER <const> = [[
 #include <stdint.h>
 
 /* shape: sizes in the family's order. args: a host array for each arg, row-major; an output that is
- * checked within a tolerance is two arrays: the value in double, and the sum of the magnitudes. */
+ * checked within a tolerance is two arrays: the value in double, and the sum of the magnitudes.
+ * Outputs start as 0xff bytes, which is NaN and means: not written; those that are read too
+ * start with what the kernel finds. */
 typedef void (*lt_reference_fn)(const int64_t *shape, void **args);
 typedef struct {
     const char *family;
@@ -57,11 +60,11 @@ local function parameters(fam)
     local list = {}
     for _, arg in ipairs(fam.args) do
         local name, ctype = arg[1], C_TYPE[arg[2]]
-        if arg.out and not fam.check.bits then
+        if (arg.out or arg.inout) and sample.measure(fam, arg[2]) ~= "bits" then
             list[#list + 1] = { "double *", name }
             list[#list + 1] = { "double *", name .. "_magnitude" }
         else
-            list[#list + 1] = { (arg.out and "" or "const ") .. ctype .. " *", name }
+            list[#list + 1] = { ((arg.out or arg.inout) and "" or "const ") .. ctype .. " *", name }
         end
     end
     return list

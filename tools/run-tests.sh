@@ -1,5 +1,5 @@
 #!/bin/bash
-# run-tests.sh BUILD SUITE..: runs the suites (c, lua, golden, long), prints each one's counts and
+# run-tests.sh BUILD SUITE..: runs the suites (c, lua, golden, compile, check, long), prints each one's counts and
 # closes with their sum. 1 where something failed.
 set -u
 build=$1
@@ -68,6 +68,38 @@ run_golden() {
     else
         count golden 1 "$log" 0 1 0
     fi
+}
+
+# Every golden text compiles for the architectures that keep it, without a spill.
+build_one() {
+    local said
+    # shellcheck disable=SC2086 # words
+    said=$("$lathe" build $1 2>&1)
+    local status=$?
+    case $said in *"no compiler"*) echo "no compiler" ;; *) [ $status = 0 ] && echo built ;; esac
+    [ $status = 0 ] || echo "$said"
+}
+export -f build_one
+
+run_compile() {
+    local log=$scratch/compile.out words=$scratch/compile.words
+    lua5.4 tools/golden.lua "$scratch/texts" few families/*.lua | grep -- --arch >"$words"
+    lathe=$build/lathe LATHE_SPILL=error xargs -d '\n' -n 1 -P 2 bash -c 'build_one "$0"' <"$words" >"$log"
+    local all built without
+    all=$(wc -l <"$words")
+    built=$(grep -c '^built$' "$log")
+    without=$(grep -c '^no compiler$' "$log")
+    count compile 0 "$log" "$built" $((all - built - without)) "$without"
+}
+
+# Every kept variant of every sample against its reference, in three orders of threads.
+run_check() {
+    local log=$scratch/check.out
+    "$build/lathe" check --all --device cpu >"$log" 2>&1
+    local status=$? variants failed
+    variants=$(total "$log" '[0-9]+ variants')
+    failed=$(total "$log" '[0-9]+ failed')
+    count check $status "$log" $((variants - failed)) "$failed" 0
 }
 
 # A long suite is a script that exits 0; 77 says that something it needs is not here.

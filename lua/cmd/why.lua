@@ -9,7 +9,8 @@ local variant = require("gen.variant")
 
 local why = { summary = "what is in a kernel's key, and what differs from the nearest entry" }
 
-local CONTEXT <const> = 5  -- differing lines that are shown
+local CONTEXT <const> = 5     -- differing lines that are shown
+local MOST_READ <const> = 16  -- entries that are looked into
 
 function why.declare(command)
     command:argument("kernel", "its name, such as w8a8_gemv__m2_n4096_k11264__m1t1w8s8u4p1")
@@ -29,31 +30,31 @@ local function fields(key_text)
     return list
 end
 
--- The first lines in which two texts differ: { line, old, new }.
-local function differing(old, new)
-    local rows, a, b = {}, {}, {}
-    for line in (old .. "\n"):gmatch("(.-)\n") do a[#a + 1] = line end
-    for line in (new .. "\n"):gmatch("(.-)\n") do b[#b + 1] = line end
-    for i = 1, math.max(#a, #b) do
-        if a[i] ~= b[i] and #rows < CONTEXT then
-            rows[#rows + 1] = { line = i, old = a[i] or "", new = b[i] or "" }
-        end
-    end
-    return rows
+local function lines_of(text)
+    local list, known = {}, {}
+    for line in (text .. "\n"):gmatch("(.-)\n") do list[#list + 1], known[line] = line, true end
+    return list, known
 end
 
--- The entry to compare with: the newest of this name, else of the kernel of its family that was
--- used last. Its name, or nil.
-local function nearest(store, kernel)
-    local family, best = kernel.name:match("^(.-__)"), nil
-    for _, item in ipairs(fault.reach(store:list(false))) do
-        local name = kernel_name(item.name)
-        if name == kernel.name then return name end
-        if name:sub(1, #family) == family and (not best or item.age_seconds < best.age_seconds) then
-            best = { name = name, age_seconds = item.age_seconds }
+-- The first lines of `list` that are not among `known`: { line, text, sign }.
+local function missing(list, known, sign, rows)
+    local count = 0
+    for i, line in ipairs(list) do
+        if not known[line] and count < CONTEXT then
+            count = count + 1
+            rows[#rows + 1] = { line = i, text = line, sign = sign }
         end
     end
-    return best and best.name
+end
+
+-- The first lines that only one of two texts has.
+local function differing(old, new)
+    local rows = {}
+    local old_lines, in_old = lines_of(old)
+    local new_lines, in_new = lines_of(new)
+    missing(old_lines, in_new, "-", rows)
+    missing(new_lines, in_old, "+", rows)
+    return rows
 end
 
 -- Fields whose values differ: { field, entry, now }.
@@ -65,6 +66,39 @@ local function differing_fields(entry, key_text)
         end
     end
     return rows
+end
+
+-- Files of the other entries of this kernel, or, where there are none, of its family; those that
+-- were used last come first.
+local function candidates(store, kernel, key)
+    local own, family = {}, {}
+    local symbol = kernel.name:match("^(.-__)")
+    for _, item in ipairs(fault.reach(store:list(false))) do
+        local name, digits = item.name:match("^(.*)%.(%x+)$")
+        if name == kernel.name and digits ~= key:sub(1, #digits) then
+            own[#own + 1] = item
+        elseif name and name ~= kernel.name and name:sub(1, #symbol) == symbol then
+            family[#family + 1] = item
+        end
+    end
+    local list = #own > 0 and own or family
+    table.sort(list, function(a, b) return a.age_seconds < b.age_seconds end)
+    return list
+end
+
+-- The entry whose key differs in the fewest fields: { file, entry, differences }, or nil.
+local function nearest(store, kernel, key, key_text)
+    local best
+    for i, item in ipairs(candidates(store, kernel, key)) do
+        if i > MOST_READ then break end
+        local entry, why_not = store:read(item.name)
+        if entry == nil then fault.device(why_not) end
+        local differences = entry and differing_fields(entry, key_text)
+        if entry and (not best or #differences < #best.differences) then
+            best = { file = item.name, entry = entry, differences = differences }
+        end
+    end
+    return best
 end
 
 -- Which place the variant has among those that are kept.
@@ -89,11 +123,10 @@ local function explain(store, kernel, dev)
     local found, sentence = store:find(kernel.name, key)
     if found == nil then fault.device(sentence) end
     facts.cached = found ~= false
-    facts.nearest = not found and nearest(store, kernel) or nil
-    local entry = facts.nearest and fault.reach(store:newest(facts.nearest))
-    if entry then
-        facts.differences = differing_fields(entry, key_text)
-        facts.lines = differing(entry.text, kernel.plain)
+    local near = nearest(store, kernel, key, key_text)
+    if near then
+        facts.nearest, facts.differences = near.file, near.differences
+        facts.lines = differing(near.entry.text, kernel.plain)
     end
     return facts
 end
@@ -103,14 +136,14 @@ local function print_indented(columns, rows)
 end
 
 local function print_nearest(facts)
-    if facts.cached then return print("cached   yes: it is not compiled again") end
-    print("cached   no: it is compiled when it is next needed")
-    if not facts.differences then return print("nearest  no entry of its family is there") end
+    print(facts.cached and "cached   yes: it is not compiled again"
+        or "cached   no: it is compiled when it is next needed")
+    if not facts.nearest then return print("nearest  no other entry of its family is there") end
     print("nearest  " .. facts.nearest)
     print_indented({ { "field", "field" }, { "entry", "entry" }, { "now", "now" } },
         facts.differences)
     for _, row in ipairs(facts.lines) do
-        print(("  text, line %d\n    - %s\n    + %s"):format(row.line, row.old, row.new))
+        print(("  %s text:%d: %s"):format(row.sign, row.line, row.text))
     end
 end
 

@@ -125,7 +125,8 @@ static mbarrier load(lt_thread *t, lt_site site, const char *what, const uint64_
              what, where);
 }
 
-/* The phase ends when nothing is to come: the next begins, and those that wait go on. */
+/* The phase ends when nothing is to come: the next begins, and those that wait go on: whoever waits
+ * waits for the phase that runs. */
 static void store(lt_emulator *e, uint64_t *bar, mbarrier m)
 {
     const bool over = !m.pending && !m.bytes;
@@ -137,7 +138,7 @@ static void store(lt_emulator *e, uint64_t *bar, mbarrier m)
     if (!over) return;
     for (lt_thread **link = &e->block.mbarrier_waiters; *link;) {
         lt_thread *t = *link;
-        if (t->mbarrier != bar || t->mask == m.parity) {
+        if (t->mbarrier != bar) {
             link = &t->next;
             continue;
         }

@@ -3,6 +3,7 @@
  * one. */
 #include "runtime/cpu/intrinsics.h"
 
+#include "runtime/cpu/e4m3.h"
 #include "runtime/lathe.h"
 
 #include <math.h>
@@ -39,13 +40,15 @@ static uint32_t pack_e4m3(float lo, float hi)
     return lt_number_to_e4m3(lo) | (uint32_t)lt_number_to_e4m3(hi) << 8;
 }
 
-/* f16's exponent field in a float's place, then scaled: exact, subnormals too */
+/* Not lt_number_f16: this is in a kernel's inner loop, and a NaN is the GPU's. Float subnormals,
+ * which cost a trap each, do not occur. */
 static float f16_f32(uint32_t code)
 {
     const uint32_t sign = (code & 0x8000) << 16, magnitude = code & 0x7fff;
     if (magnitude > 0x7c00) return lt_bits_f32(0x7fffffff);
     if (magnitude == 0x7c00) return lt_bits_f32(sign | 0x7f800000);
-    return lt_bits_f32(sign | magnitude << 13) * 0x1p112f;
+    if (magnitude >= 0x0400) return lt_bits_f32(sign | ((magnitude << 13) + (112u << 23)));
+    return (float)(int32_t)magnitude * (sign ? -0x1p-24f : 0x1p-24f);
 }
 
 static float f16lo_f32(uint32_t two)
@@ -58,23 +61,14 @@ static float f16hi_f32(uint32_t two)
     return f16_f32(two >> 16);
 }
 
-static uint32_t e4m3_f16(uint32_t code)
-{
-    static const uint16_t subnormal[8] = {0,      0x1800, 0x1c00, 0x1e00,
-                                          0x2000, 0x2100, 0x2200, 0x2300};
-    const uint32_t sign = (code & 0x80) << 8, magnitude = code & 0x7f;
-    if (magnitude == 0x7f) return 0x7fff;
-    return sign | (magnitude < 8 ? subnormal[magnitude] : (magnitude << 7) + 0x2000);
-}
-
 static uint32_t e4m3x2_f16x2(uint32_t two)
 {
-    return e4m3_f16(two & 255) | e4m3_f16(two >> 8 & 255) << 16;
+    return lt_e4m3_f16(two & 255) | lt_e4m3_f16(two >> 8 & 255) << 16;
 }
 
 static float ue4m3_f32(uint32_t code)
 {
-    return f16_f32(e4m3_f16(code & 0x7f));
+    return f16_f32(lt_e4m3_f16(code & 0x7f));
 }
 
 static uint32_t f32_ue4m3(float x)

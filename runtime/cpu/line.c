@@ -21,9 +21,11 @@ typedef struct {
 
 enum { FUNCTION = 0x24, LINE = 0x44, FILE_FIRST = 0x64, FILE_NEXT = 0x84 };
 
+/* Nothing in libtcc's object is aligned: its parts are copied out. */
 typedef struct {
     const char *bytes;
-    const Elf64_Shdr *sections, *stabs, *strings, *symbols, *relocations;
+    Elf64_Ehdr head;
+    Elf64_Shdr stabs, strings, symbols, relocations; /* all zero: there is none */
 } object;
 
 static const char *at(const object *o, const Elf64_Shdr *s)
@@ -31,57 +33,73 @@ static const char *at(const object *o, const Elf64_Shdr *s)
     return o->bytes + s->sh_offset;
 }
 
+static Elf64_Shdr section(const object *o, size_t index)
+{
+    Elf64_Shdr s;
+    memcpy(&s, o->bytes + o->head.e_shoff + index * sizeof s, sizeof s);
+    return s;
+}
+
+static Elf64_Sym symbol(const object *o, size_t index)
+{
+    Elf64_Sym s;
+    memcpy(&s, at(o, &o->symbols) + index * sizeof s, sizeof s);
+    return s;
+}
+
 static void find_sections(object *o, const char *bytes)
 {
-    const Elf64_Ehdr *head = (const Elf64_Ehdr *)bytes;
-    *o = (object){.bytes = bytes, .sections = (const Elf64_Shdr *)(bytes + head->e_shoff)};
-    const char *names = at(o, &o->sections[head->e_shstrndx]);
-    for (int i = 0; i < head->e_shnum; i++) {
-        const Elf64_Shdr *s = &o->sections[i];
-        const char *name = names + s->sh_name;
+    *o = (object){.bytes = bytes};
+    memcpy(&o->head, bytes, sizeof o->head);
+    const Elf64_Shdr names = section(o, o->head.e_shstrndx);
+    for (size_t i = 0; i < o->head.e_shnum; i++) {
+        const Elf64_Shdr s = section(o, i);
+        const char *name = at(o, &names) + s.sh_name;
         if (!strcmp(name, ".stab")) o->stabs = s;
         if (!strcmp(name, ".stabstr")) o->strings = s;
         if (!strcmp(name, ".rela.stab")) o->relocations = s;
-        if (s->sh_type == SHT_SYMTAB) o->symbols = s;
+        if (s.sh_type == SHT_SYMTAB) o->symbols = s;
     }
 }
 
 /* The offset of lt_entry in the code; -1: not found. */
 static long find_entry(const object *o)
 {
-    const Elf64_Sym *symbols = (const Elf64_Sym *)at(o, o->symbols);
-    const char *names = at(o, &o->sections[o->symbols->sh_link]);
-    for (size_t i = 0; i < o->symbols->sh_size / sizeof *symbols; i++)
-        if (!strcmp(names + symbols[i].st_name, "lt_entry")) return (long)symbols[i].st_value;
+    const Elf64_Shdr names = section(o, o->symbols.sh_link);
+    for (size_t i = 0; i < o->symbols.sh_size / sizeof(Elf64_Sym); i++) {
+        const Elf64_Sym s = symbol(o, i);
+        if (!strcmp(at(o, &names) + s.st_name, "lt_entry")) return (long)s.st_value;
+    }
     return -1;
 }
 
 /* The offset of the function that stab number `index` begins. */
 static long find_function(const object *o, size_t index, uint32_t value)
 {
-    if (!o->relocations) return value;
-    const Elf64_Rela *r = (const Elf64_Rela *)at(o, o->relocations);
-    const Elf64_Sym *symbols = (const Elf64_Sym *)at(o, o->symbols);
-    for (size_t i = 0; i < o->relocations->sh_size / sizeof *r; i++)
-        if (r[i].r_offset == index * sizeof(stab) + offsetof(stab, value))
-            return (long)(symbols[ELF64_R_SYM(r[i].r_info)].st_value + (uint64_t)r[i].r_addend);
+    for (size_t i = 0; i < o->relocations.sh_size / sizeof(Elf64_Rela); i++) {
+        Elf64_Rela r;
+        memcpy(&r, at(o, &o->relocations) + i * sizeof r, sizeof r);
+        if (r.r_offset == index * sizeof(stab) + offsetof(stab, value))
+            return (long)(symbol(o, ELF64_R_SYM(r.r_info)).st_value + (uint64_t)r.r_addend);
+    }
     return value;
 }
 
 /* The last line that begins at or before the offset. */
 static int find_line(const object *o, long offset, char *out, size_t size)
 {
-    const stab *s = (const stab *)at(o, o->stabs);
-    const char *strings = at(o, o->strings), *file = "?";
+    const char *file = "?";
     long function = 0, best = -1;
-    for (size_t i = 0; i < o->stabs->sh_size / sizeof *s; i++) {
-        const char *text = strings + s[i].text;
-        if ((s[i].type == FILE_FIRST || s[i].type == FILE_NEXT) && *text) file = text;
-        if (s[i].type == FUNCTION && *text) function = find_function(o, i, s[i].value);
-        const long begin = function + (long)s[i].value;
-        if (s[i].type != LINE || begin > offset || begin < best) continue;
+    for (size_t i = 0; i < o->stabs.sh_size / sizeof(stab); i++) {
+        stab s;
+        memcpy(&s, at(o, &o->stabs) + i * sizeof s, sizeof s);
+        const char *text = at(o, &o->strings) + s.text;
+        if ((s.type == FILE_FIRST || s.type == FILE_NEXT) && *text) file = text;
+        if (s.type == FUNCTION && *text) function = find_function(o, i, s.value);
+        const long begin = function + (long)s.value;
+        if (s.type != LINE || begin > offset || begin < best) continue;
         best = begin;
-        snprintf(out, size, "%.400s:%u", file, s[i].line);
+        snprintf(out, size, "%.400s:%u", file, s.line);
     }
     return best < 0 ? -1 : 0;
 }
@@ -123,9 +141,8 @@ int lt_line_find(const lt_cpu_kernel *k, const char *pc, char *out, size_t size)
     if (map == MAP_FAILED) return -1;
     object o;
     find_sections(&o, map);
-    const long entry = o.symbols ? find_entry(&o) : -1;
-    if (entry >= 0 && o.stabs && o.strings)
-        rc = find_line(&o, entry + (pc - (const char *)k->entry), out, size);
+    const long entry = o.symbols.sh_size ? find_entry(&o) : -1;
+    if (entry >= 0) rc = find_line(&o, entry + (pc - (const char *)k->entry), out, size);
     munmap(map, (size_t)bytes);
     return rc;
 }

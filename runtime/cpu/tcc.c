@@ -41,7 +41,8 @@ typedef struct {
 static bool is_error(const char *message)
 {
     return !strstr(message, "warning: ") || strstr(message, "implicit declaration") ||
-           strstr(message, "incompatible") || strstr(message, "without a cast");
+           strstr(message, "incompatible") || strstr(message, "without a cast") ||
+           strstr(message, "discards");
 }
 
 /* "file:line: error: text" becomes "file:line: text"; the linker's have no place. */

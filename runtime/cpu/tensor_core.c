@@ -7,6 +7,8 @@
  * order that suits its registers, the same one for A and B. */
 #include "runtime/cpu/tensor_core.h"
 
+#include "runtime/cpu/e4m3.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -94,16 +96,6 @@ static inline uint32_t widened(uint32_t code)
     return sign | (magnitude == 0x7f ? 0x81 : magnitude);
 }
 
-/* The same number as f16 has it: E4M3's subnormals are normal there. */
-static inline uint32_t f16_of_e4m3(uint32_t code)
-{
-    static const uint16_t subnormal[8] = {0,      0x1800, 0x1c00, 0x1e00,
-                                          0x2000, 0x2100, 0x2200, 0x2300};
-    const uint32_t sign = (code & 0x80) << 8, magnitude = code & 0x7f;
-    const uint32_t normal = magnitude == 0x7f ? 0x7fff : (magnitude << 7) + 0x2000;
-    return sign | (magnitude < 8 ? subnormal[magnitude & 7] : normal);
-}
-
 /* The codes of a register, whose place is quarter: the lane's t + 4 * the half of K. */
 static inline void put_register(line *to, uint32_t word, format of, int quarter)
 {
@@ -116,7 +108,7 @@ static inline void put_register(line *to, uint32_t word, format of, int quarter)
         if (of == E4M3)
             to->code[4 * quarter + i] = (uint16_t)widened(code);
         else /* the first step's sixteen in front */
-            to->code[16 * (i >> 1) + 2 * quarter + (i & 1)] = (uint16_t)f16_of_e4m3(code);
+            to->code[16 * (i >> 1) + 2 * quarter + (i & 1)] = (uint16_t)lt_e4m3_f16(code);
     }
 }
 

@@ -3,6 +3,7 @@
  * can be in different ones. */
 #include "calls.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { ALL = -1 }; /* the mask of a whole warp, as an int */
@@ -21,46 +22,32 @@ static const char *const names[] = {
 };
 
 /* The slot of that mask. One may be taken over only when no lane still has to read from it. */
-static lt_collective *find(lt_thread *t, uint32_t mask, lt_site site)
+static lt_collective *find(lt_warp *w, uint32_t mask)
 {
-    lt_warp *w = t->warp;
     lt_collective *c = NULL;
     for (int i = 0; i < w->count; i++)
         if (w->collectives[i].mask == mask) return &w->collectives[i];
     if (w->count < LT_COLLECTIVES) c = &w->collectives[w->count++];
     for (int i = 0; i < w->count && !c; i++)
         if (!w->collectives[i].arrived && !w->collectives[i].leaving) c = &w->collectives[i];
-    if (!c) lt_fault(t, site, "more than %d masks are in flight in one warp", LT_COLLECTIVES);
+    assert(c);
     c->mask = mask;
     c->arrived = 0;
     c->leaving = c->parity = 0;
     return c;
 }
 
-/* What the first lane to arrive can be told. */
-static void check_first(lt_thread *t, const lt_collective *c, kind k, lt_site site)
-{
-    const lt_warp *w = t->warp;
-    if (~w->alive & c->mask)
-        lt_fault(t, site, "%s: mask %08x names lanes %08x, which have returned or do not exist",
-                 names[k], c->mask, c->mask & ~w->alive);
-    for (int i = 0; i < w->count; i++) {
-        const lt_collective *o = &w->collectives[i];
-        if (o != c && o->arrived && (o->mask & c->mask))
-            lt_fault(t, site,
-                     "divergent warp: %s, mask %08x, while others wait in %s, mask %08x, "
-                     "at %s:%d",
-                     names[k], c->mask, names[o->kind], o->mask, o->site.file, o->site.line);
-    }
-}
-
+/* Masks that overlap may be in flight together: some lanes are in the next collective already.
+ * Where lanes never meet, the block's deadlock says so. */
 static lt_collective *arrive(lt_thread *t, lt_site site, uint32_t mask, kind k)
 {
     if (!(mask >> t->lane & 1))
         lt_fault(t, site, "%s: lane %u is not in its own mask %08x", names[k], t->lane, mask);
-    lt_collective *c = find(t, mask, site);
+    lt_collective *c = find(t->warp, mask);
     if (!c->arrived) {
-        check_first(t, c, k, site);
+        if (~t->warp->alive & mask)
+            lt_fault(t, site, "%s: mask %08x names lanes %08x, which have returned or do not exist",
+                     names[k], mask, mask & ~t->warp->alive);
         c->kind = (int)k;
         c->site = site;
     } else if (c->kind != (int)k || c->site.line != site.line ||

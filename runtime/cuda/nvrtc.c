@@ -150,9 +150,11 @@ static int judge(const child *c, int status, lt_span parts[LT_FRAME_PARTS], lt_e
 {
     lt_nvrtc_job *job = c->job;
     if (!lt_frame_read(lt_bytes_view(&c->answer), parts)) {
-        if (WIFSIGNALED(status))
-            return lt_fail(err, "the compiler crashed: SIG%s (%s)", sigabbrev_np(WTERMSIG(status)),
-                           sigdescr_np(WTERMSIG(status)));
+        if (WIFSIGNALED(status)) {
+            const char *name = sigabbrev_np(WTERMSIG(status)); /* NULL for a real-time signal */
+            return lt_fail(err, "the compiler crashed: SIG%s (%s)", name ? name : "RT",
+                           strsignal(WTERMSIG(status)));
+        }
         return lt_fail(err, "the compiler's process ended without an answer, exit status %d",
                        WEXITSTATUS(status));
     }

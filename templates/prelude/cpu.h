@@ -1,5 +1,5 @@
-/* cpu.h: the prelude for libtcc (and gcc, clang). Same names and meanings as cuda.h. Everything that a warp or a block does
- * together is a call into the CPU device (runtime/cpu), which learns from it where the thread is. */
+/* cpu.h: the prelude for libtcc (and gcc, clang). Same names and meanings as cuda.h. Everything that a warp or a block
+ * does together is a call into the CPU device (runtime/cpu), which learns from it where the thread is. */
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;
@@ -87,7 +87,8 @@ LT_DEV const void *lt_cpu_aligned(lt_thread *t, const char *file, int line, cons
 
 /* ---- a warp ---- */
 
-extern u32 lt_cpu_shuffle(lt_thread *, const char *, int, u32 mask, u32 v, int kind, int arg); /* 0 lane, 1 xor, 2 down */
+/* kind: 0 lane, 1 xor, 2 down */
+extern u32 lt_cpu_shuffle(lt_thread *, const char *, int, u32 mask, u32 v, int kind, int arg);
 extern u32 lt_cpu_ballot(lt_thread *, const char *, int, u32 mask, int predicate);
 extern float lt_cpu_warp_reduce(lt_thread *, const char *, int, float v, int kind); /* 0 sum, 1 max */
 extern void lt_cpu_syncwarp(lt_thread *, const char *, int, u32 mask);

@@ -92,14 +92,15 @@ LT_DEV i32 lt_dp4a(u32 a, u32 b, i32 c) /* four signed bytes each */
     asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
     return r;
 }
-LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select) /* a nibble a byte: 0-3 of a, 4-7 of b; +8: that byte's sign, eight times */
+/* A nibble selects a byte: 0-3 of a, 4-7 of b; +8: that byte's sign, eight times. */
+LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select)
 {
     u32 r;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(select));
     return r;
 }
 
-/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once` is for bytes that one launch reads once and none writes ---- */
+/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once`: a launch reads them once, no launch writes them ---- */
 
 LT_DEV uint4 lt_ld128(const void *p) { return *(const uint4 *)p; }
 LT_DEV float4 lt_ld128f(const void *p) { return *(const float4 *)p; }
@@ -163,8 +164,14 @@ LT_DEV float lt_warp_max(float v)
 
 /* ---- a block ---- */
 
-LT_DEV void lt_bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); } /* id 1..15 */
-LT_DEV void lt_bar_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+LT_DEV void lt_bar_sync(int id, int threads) /* id 1..15 */
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+LT_DEV void lt_bar_arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 LT_DEV u32 lt_atomic_add_u32(u32 *p, u32 v) { return atomicAdd(p, v); }
 /* Every thread of the block calls, once its results are in memory. Non-zero in the block that comes last of `blocks`;
  * the counter, zero before the launch, is zero again after it. */
@@ -189,7 +196,8 @@ LT_DEV void lt_cp_async16(void *to, const void *from)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(lt_shared_address(to)), "l"(from) : "memory");
 }
 #define lt_cp_commit() asm volatile("cp.async.commit_group;" ::: "memory")
-#define lt_cp_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory") /* all but the newest n groups have landed */
+/* Afterwards all but the newest n groups have landed. */
+#define lt_cp_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
 LT_DEV void lt_mbar_init(u64 *bar, u32 arrivals)
 {
@@ -203,7 +211,8 @@ LT_DEV void lt_mbar_arrive(u64 *bar)
 }
 LT_DEV void lt_mbar_expect(u64 *bar, u32 bytes) /* arrives, and the phase waits for that many bytes more */
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(lt_shared_address(bar)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(lt_shared_address(bar)), "r"(bytes) : "memory");
 }
 LT_DEV void lt_mbar_wait(u64 *bar, u32 parity) /* until the phase of that parity is over; phases count 0, 1, 0, .. */
 {
@@ -263,4 +272,5 @@ LT_DEV void lt_mma_m16n8k64_nvf4(float *d, const u32 *a, const u32 *b, const flo
 
 /* Before the first read of what an earlier kernel of the step wrote, and before any global write. */
 LT_DEV void lt_pdl_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-LT_DEV void lt_pdl_launch(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); } /* the next kernel may start */
+/* The next kernel may start. After the wait: what it reads early must not be in the works any more. */
+LT_DEV void lt_pdl_launch(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }

@@ -251,6 +251,77 @@ static void damaged_images_of_the_compiler_do_no_harm(void **state)
     lt_bytes_clear(&image);
 }
 
+/* Every word of the file in turn holds numbers that lead astray. */
+static void words_that_lead_astray_do_no_harm(void **state)
+{
+    (void)state;
+    lt_bytes image = {0}, copy = {0};
+    lt_cuda_fake_make(&image, &made);
+    const uint64_t len = image.len;
+    const uint64_t values[] = {0,       1,          4,          0xffff,          0xffffffff,
+                               len - 1, len,        len + 1,    UINT64_MAX - 63, UINT64_MAX - 7,
+                               len / 2, 1ull << 63, 0x7fffffff, UINT64_MAX,      UINT64_MAX - len};
+    for (size_t at = 0; at + 8 <= image.len; at += 2)
+        for (size_t i = 0; i < lt_countof(values); i++)
+            for (size_t width = 2; width <= 8; width *= 2) {
+                lt_bytes_clear(&copy);
+                assert_int_equal(lt_bytes_append(&copy, image.ptr, image.len, NULL), 0);
+                memcpy(copy.ptr + at, &values[i], width);
+                read_copy(copy.ptr, copy.len, made.kernel);
+            }
+    lt_bytes_clear(&copy);
+    lt_bytes_clear(&image);
+}
+
+/* The image with the bytes of one section replaced, now at the end of the file. */
+static void replace_section(lt_bytes *out, const lt_bytes *image, int index, const void *bytes,
+                            size_t len)
+{
+    uint64_t sections, offset = image->len, size = len;
+    memcpy(&sections, image->ptr + 40, sizeof sections);
+    assert_int_equal(lt_bytes_append(out, image->ptr, image->len, NULL), 0);
+    char *header = out->ptr + sections + (size_t)index * 64;
+    memcpy(header + 24, &offset, sizeof offset);
+    memcpy(header + 32, &size, sizeof size);
+    assert_int_equal(lt_bytes_append(out, bytes, len, NULL), 0);
+}
+
+static void what_runs_over_the_end_of_the_file_is_an_error(void **state)
+{
+    (void)state;
+    enum { NAMES = 1, STRINGS = 2, OWN = 6 }; /* places in an image made by hand */
+    static const struct {
+        int section;
+        const char *bytes;
+        size_t len;
+        int result;
+    } cases[] = {
+        {STRINGS, "\0made__k64__w1", 15, 0}, /* with its zero */
+        {STRINGS, "\0made__k64__w1", 14, -1},
+        {NAMES, "\0.text.made__k64__w1", 20, -1},
+        {OWN, "\4\125\10\0\1\0\0\0\0\0\0", 12, 0},   /* one spill */
+        {OWN, "\4\125\30\0\1\0\0\0\0\0\0", 12, -1},  /* says 24 bytes, has 8 */
+        {OWN, "\4\125\11\0\1\0\0\0\0\0\0\0", 13, 0}, /* a pair and a byte */
+        {OWN, "\4\125\6\0\1\0\0\0\0", 10, 0},        /* no whole pair */
+        {OWN, "\4\5\4\0\1\0\0", 8, 0},               /* bounds of one dimension */
+        {OWN, "\4\27\10\0\0\0\0\0\0\0\0", 12, -1},   /* a parameter without a size */
+        {OWN, "\3\33", 2, -1},
+    };
+    lt_bytes image = {0};
+    lt_cuda_fake_make(&image, &made);
+    for (size_t i = 0; i < lt_countof(cases); i++) {
+        lt_bytes copy = {0};
+        replace_section(&copy, &image, cases[i].section, cases[i].bytes, cases[i].len);
+        assert_int_equal(read_copy(copy.ptr, copy.len, made.kernel), cases[i].result);
+        lt_bytes_clear(&copy);
+    }
+    lt_cubin c;
+    lt_err err;
+    assert_int_equal(lt_cubin_read((lt_span){image.ptr, image.len - 1}, made.kernel, &c, &err), -1);
+    assert_string_equal(err.text, "made__k64__w1: the image is cut off: no table of sections");
+    lt_bytes_clear(&image);
+}
+
 static void damaged_images_made_by_hand_do_no_harm(void **state)
 {
     (void)state;
@@ -370,6 +441,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(more_parameters_than_a_kernel_may_have_are_an_error),
         cmocka_unit_test(damaged_images_of_the_compiler_do_no_harm),
         cmocka_unit_test(damaged_images_made_by_hand_do_no_harm),
+        cmocka_unit_test(words_that_lead_astray_do_no_harm),
+        cmocka_unit_test(what_runs_over_the_end_of_the_file_is_an_error),
         cmocka_unit_test(what_agrees_with_the_generator_passes),
         cmocka_unit_test(what_differs_from_the_generator_is_told),
         cmocka_unit_test(the_architecture_must_be_the_very_one),

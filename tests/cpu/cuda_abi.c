@@ -13,8 +13,9 @@
                   __has_include("/usr/local/cuda/include/nvrtc.h") &&                              \
                                 __has_include("/usr/local/cuda/include/cudaTypedefs.h")
 #define HAS_TOOLKIT 1
-#define NVRTC_GET_TYPE_NAME 0 /* the header asks for both without looking whether they are there   \
-                               */
+#define NVRTC_GET_TYPE_NAME                                                                        \
+    0 /* the header asks for both without looking whether they are there                           \
+       */
 #define __DOXYGEN_ONLY__ 0
 #include "/usr/local/cuda/include/cuda.h"
 #include "/usr/local/cuda/include/nvrtc.h"

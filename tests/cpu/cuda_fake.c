@@ -462,7 +462,7 @@ lt_cuda_fake *lt_cuda_fake_use(void)
 int lt_cuda_fake_alive(void)
 {
     return fake.contexts + fake.streams + fake.events + fake.buffers + fake.libraries +
-           fake.graphs + fake.execs;
+           fake.graphs + fake.execs + inside.capturing;
 }
 
 /* ---- a cubin ---- */

@@ -36,7 +36,7 @@ typedef struct {
 
 /* A fresh fake, in use from now on: one H200. */
 lt_cuda_fake *lt_cuda_fake_use(void);
-/* Everything that is alive; 0 after a clean end. */
+/* Everything that is alive, a capture too; 0 after a clean end. */
 int lt_cuda_fake_alive(void);
 
 typedef struct {

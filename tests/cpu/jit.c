@@ -420,7 +420,8 @@ static void a_spill_is_an_error_where_that_is_asked_for(void **state)
     assert_true(report.facts.spills > 0);
     lt_config_set("spill", "error", &err);
     assert_int_equal(load(&s, &report, &err), -1);
-    assert_non_null(strstr(err.text, "kernel spill__n1__one: 64 registers do not suffice"));
+    assert_non_null(
+        strstr(err.text, "kernel spill__n1__one: 64 registers of sm_90a do not suffice"));
     const lt_source fine = simple();
     load_from(&fine, LT_FROM_COMPILER);
 }

@@ -25,7 +25,7 @@ typedef struct {
 } kernel_job;
 
 /* "x y!" as the runtime has it. */
-static int kernel_params(const char *names, lt_param *out)
+static inline int kernel_params(const char *names, lt_param *out)
 {
     int count = 0;
     for (const char *p = names + strspn(names, " "); *p; p += strspn(p, " ")) {
@@ -38,7 +38,7 @@ static int kernel_params(const char *names, lt_param *out)
 }
 
 /* The prelude, the text, and the entry that hands the parameters over. */
-static int kernel_text(const char *text, int params, lt_bytes *out, lt_err *err)
+static inline int kernel_text(const char *text, int params, lt_bytes *out, lt_err *err)
 {
     if (lt_files_read("templates/prelude/cpu.h", out, err)) return -1;
     if (lt_bytes_print(out, err, "#line 1 \"t.cut\"\n%s\nvoid lt_entry(void **a) { k(", text))
@@ -48,16 +48,20 @@ static int kernel_text(const char *text, int params, lt_bytes *out, lt_err *err)
     return lt_bytes_print(out, err, "); }\n");
 }
 
-static int kernel_load(lt_device *dev, const char *name, const char *text, const char *params,
-                       int model, lt_kernel **out, lt_err *err)
+static inline int kernel_load(lt_device *dev, const char *name, const char *text,
+                              const char *params, int model, lt_kernel **out, lt_err *err)
 {
     lt_param list[LT_MAX_PARAMS];
     lt_bytes whole = {0};
     const int count = kernel_params(params, list);
     int rc = kernel_text(text, count, &whole, err);
     if (!rc) {
-        const lt_source src = {.name = name, .arch = "cpu", .text = lt_bytes_view(&whole),
-                               .params = list, .param_count = count, .threads = 1024,
+        const lt_source src = {.name = name,
+                               .arch = "cpu",
+                               .text = lt_bytes_view(&whole),
+                               .params = list,
+                               .param_count = count,
+                               .threads = 1024,
                                .model = model ? model : 90};
         rc = dev->ops->load(dev, &src, (lt_span){NULL, 0}, out, err);
     }
@@ -65,17 +69,19 @@ static int kernel_load(lt_device *dev, const char *name, const char *text, const
     return rc;
 }
 
-static lt_launch kernel_launch(const kernel_job *job)
+static inline lt_launch kernel_launch(const kernel_job *job)
 {
     return (lt_launch){.grid = {job->grid ? job->grid : 1, 1, 1},
                        .block = {job->block ? job->block : 1, 1, 1},
-                       .shared = job->shared, .programmatic = job->programmatic,
-                       .sample = job->sample, .samples = job->samples};
+                       .shared = job->shared,
+                       .programmatic = job->programmatic,
+                       .sample = job->sample,
+                       .samples = job->samples};
 }
 
 /* Loads the text, launches it once on buffers of its own and fetches what it wrote, after a fault
  * too. */
-static int kernel_run(lt_device *dev, const char *text, const kernel_job *job, lt_err *err)
+static inline int kernel_run(lt_device *dev, const char *text, const kernel_job *job, lt_err *err)
 {
     lt_kernel *k = NULL;
     lt_arg args[LT_MAX_PARAMS] = {{NULL, 0}};
@@ -97,6 +103,37 @@ static int kernel_run(lt_device *dev, const char *text, const kernel_job *job, l
     }
     dev->ops->unload(dev, k);
     return rc;
+}
+
+/* A device that is played so; NULL: none. */
+static inline lt_device *kernel_open(lt_play play)
+{
+    lt_device *dev = NULL;
+    lt_err err;
+    return lt_cpu_open(&dev, &err) || dev->ops->play(dev, &play, &err) ? NULL : dev;
+}
+
+typedef struct {
+    float x[1024], y[1024];
+    lt_err err;
+    int rc;
+} kernel_result;
+
+/* Launches one block of `k(const float *x, float *y)` with `count` floats each: x[i] = i, y[i] =
+ * -1. */
+static inline void kernel_floats(lt_device *dev, const char *text, unsigned threads, size_t count,
+                                 kernel_result *r)
+{
+    *r = (kernel_result){.rc = 0};
+    for (size_t i = 0; i < count; i++) {
+        r->x[i] = (float)i;
+        r->y[i] = -1;
+    }
+    const kernel_job job = {.params = "x y!",
+                            .block = threads,
+                            .data = {r->x, r->y},
+                            .bytes = {count * sizeof *r->x, count * sizeof *r->y}};
+    r->rc = kernel_run(dev, text, &job, &r->err);
 }
 
 #endif

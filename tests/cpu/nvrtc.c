@@ -94,6 +94,7 @@ static void a_message_points_at_the_line_of_the_template(void **state)
     const char *text = "#line 17 \"templates/twice.cut\"\n"
                        "extern \"C\" __global__ void twice(int *y) { y[0] = oops; }\n";
     must_fail(text, "sm_90a", "templates/twice.cut(17): error", "\"oops\" is undefined");
+    must_fail("#warning first\nint a = b;\n", "sm_90a", "(2): error", "\"b\" is undefined");
 }
 
 static void an_instruction_that_the_architecture_lacks_is_named(void **state)

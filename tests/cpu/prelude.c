@@ -88,7 +88,7 @@ static void both_preludes_have_the_same_names(void **state)
     names cuda = {.count = 0}, host = {.count = 0};
     collect(cuda_prelude.ptr, &cuda);
     collect(cpu_prelude.ptr, &host);
-    assert_true(cuda.count > 80);
+    assert_in_range(cuda.count, 60, MOST_NAMES);
     assert_part(&cuda, &host, "cpu.h");
     assert_part(&host, &cuda, "cuda.h");
     assert_true(has_name(&host, "__syncthreads") && has_name(&host, "__syncwarp"));
@@ -144,7 +144,7 @@ static void add_compile(compile *list, size_t *count, const char *name, const ch
     lt_err err;
     compile *c = list + (*count)++;
     snprintf(c->name, sizeof c->name, "%s", name);
-    assert_int_equal(lt_bytes_print(&c->text, &err, "%s%s", cuda_prelude.ptr, text), 0);
+    assert_int_equal(whole_text(lt_bytes_view(&cuda_prelude), name, text, &c->text, &err), 0);
     c->job = (lt_nvrtc_job){.name = c->name, .arch = arch, .text = lt_bytes_view(&c->text)};
 }
 

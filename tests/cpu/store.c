@@ -333,12 +333,13 @@ static void the_nearest_entry_differs_in_the_compiler_line_only(void **state)
     }
     lt_entry got = {0};
     const char *asked = "format 1\ncompiler nvrtc 99\ntext a\n";
-    for (int i = 0; i < 2; i++) { /* being used does not make an entry newer */
-        assert_int_equal(lt_store_find_nearest(s, "k", asked, "compiler ", &got, &err),
-                         LT_STORE_HIT);
-        assert_string_equal(got.key_text.ptr, "format 1\ncompiler nvrtc 13\ntext a\n");
-        lt_entry_clear(&got);
-    }
+    char key[65];
+    lt_sha256_hex(lt_span_text("format 1\ncompiler nvrtc 11\ntext a\n"), key);
+    assert_int_equal(lt_store_find(s, "k", key, &got, &err), LT_STORE_HIT); /* makes it no newer */
+    lt_entry_clear(&got);
+    assert_int_equal(lt_store_find_nearest(s, "k", asked, "compiler ", &got, &err), LT_STORE_HIT);
+    assert_string_equal(got.key_text.ptr, "format 1\ncompiler nvrtc 13\ntext a\n");
+    lt_entry_clear(&got);
     static const char *const far[] = {"format 1\ncompiler nvrtc 13\ntext c\n",
                                       "format 2\ncompiler nvrtc 13\ntext a\n", "",
                                       "format 1\ncompiler nvrtc 13\ntext a\nmore\n"};
@@ -413,6 +414,12 @@ static void a_walk_goes_by_name_and_says_what_is_damaged(void **state)
     assert_string_equal(w.why[0], "whole");
     assert_string_equal(w.why[1], "its digest is wrong");
     assert_string_equal(w.why[2], "whole");
+    lt_entry e = {0}; /* what a walk names can be read */
+    assert_int_equal(lt_store_read(s, w.names[0], &e, &err), LT_STORE_HIT);
+    assert_string_equal(e.text.ptr, "__global__ void k1(void) {}\n");
+    lt_entry_clear(&e);
+    assert_int_equal(lt_store_read(s, w.names[1], &e, &err), LT_STORE_MISS);
+    assert_int_equal(lt_store_read(s, "n.note", &e, &err), LT_STORE_MISS);
     w = (walked){.stop_after = 2};
     assert_int_equal(lt_store_walk(s, false, note_item, &w, &err), 0);
     assert_int_equal(w.count, 2);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 enum { PROCESSES = 16, KEYS = 6, ROUNDS = 12, IMAGE = 20000 };
 
@@ -202,6 +203,7 @@ static pid_t start_holder(const char *dir, int seed, bool program)
     if (child == 0) {
         lt_err err;
         int lock = -1;
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the case fails */
         lt_store *s = open_store(dir);
         if (lt_store_lock(s, "k", key, 10, &lock, &err) || lock < 0) _exit(2);
         const pid_t started = program ? fork() : -1;
@@ -396,5 +398,6 @@ int main(void)
         in_scratch(a_waiter_says_after_five_seconds_who_holds_the_lock_and_gives_up_in_the_end),
         in_scratch(gc_leaves_alone_what_is_locked_or_being_written),
     };
+    alarm(100); /* a lock that is never given up is a failure too */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Processes that build the same kernels together on an empty cache, one of them killed in the middle:
-# the others succeed, no reader ever sees an entry that is not whole, each entry is there once.
+# Processes that build the same kernels together on an empty cache, one of them killed in the
+# middle: the others succeed, no reader ever sees an entry that is not whole, each is there once.
 set -u
 lathe=$(realpath "$1")/lathe
 work=$(mktemp -d)

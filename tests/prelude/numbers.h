@@ -210,9 +210,8 @@ static const char ieee_text[] =
     "    o[6] = lt_f32_bits(a > b ? a : b);\n"
     "    o[7] = lt_f32_bits((float)(i32)in[3 * i]);\n"
     "    o[8] = lt_f32_bits((float)((u64)in[3 * i] << 32 | in[3 * i + 1]));\n"
-    "    const float positive = lt_bits_f32((127u + in[3 * i] % 64u) << 23 | (in[3 * i + 1] & "
-    "0x7fffffu));\n"
-    "    o[9] = (u32)((u64)positive >> 24);\n"
+    "    const u32 magnitude = (127u + in[3 * i] % 64u) << 23 | (in[3 * i + 1] & 0x7fffffu);\n"
+    "    o[9] = (u32)((u64)lt_bits_f32(magnitude) >> 24);\n"
     "}\n";
 
 /* A third of the triples has exponents near each other, so that sums cancel and round. */

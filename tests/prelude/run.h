@@ -21,6 +21,17 @@ done:
     return rc;
 }
 
+/* What a compiler gets: prelude, kernel, and for the CPU device a function that takes the arguments
+ * as a launch has them. */
+static inline int whole_text(lt_span prelude, const char *name, const char *text, lt_bytes *out,
+                             lt_err *err)
+{
+    return lt_bytes_print(out, err,
+                          "%.*s%s\n#ifndef __CUDACC__\nvoid lt_entry(void **a) { %s(*(u32 **)a[0], "
+                          "*(const u32 **)a[1], *(u32 **)a[2]); }\n#endif\n",
+                          (int)prelude.len, (const char *)prelude.ptr, text, name);
+}
+
 typedef struct {
     lt_device *dev;
     lt_span prelude;
@@ -34,9 +45,7 @@ static inline int load_text(const case_place *at, const char *name, const char *
     lt_jit_report report;
     lt_bytes whole = {0};
     int rc = -1;
-    if (lt_bytes_print(&whole, err, "%.*s%s", (int)at->prelude.len, (const char *)at->prelude.ptr,
-                       text))
-        goto done;
+    if (whole_text(at->prelude, name, text, &whole, err)) goto done;
     const lt_source src = {.name = name,
                            .arch = lt_device_describe(at->dev)->arch,
                            .text = lt_bytes_view(&whole),

@@ -109,8 +109,8 @@ static void draw_corner(int kind, size_t i, model_tile *t)
         for (int l = 0; l < 32; l++) {
             for (int r = 0; r < 2; r++)
                 if (l / 4 != (int)(i / 4 % 9)) t->b[l][r] &= 0x80008000;
-            for (int r = 0; r < 4; r++)
-                if (i % 8) t->c[l][r] &= 0x9fffffff; /* below 2^-62 */
+            for (int r = 0; r < 4; r++) /* below 2^-62; a zero of either sign; as it is */
+                t->c[l][r] &= i % 8 ? 0x9fffffff : r % 2 ? 0x80000000 : 0xffffffff;
         }
     if (i % 4 == 2) /* half of A's and of B's numbers: products with one zero, with two, none */
         for (int l = 0; l < 32; l++) {

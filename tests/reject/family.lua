@@ -128,7 +128,7 @@ local t = base()
 t.args[2][3] = nil
 return family("x", t)
 -- case: a slip in an arg's option
--- expect: FILE:134: family x: args: 'x': unknown word 'layuot' (legal: out, layout)
+-- expect: FILE:134: family x: args: 'x': unknown word 'layuot' (legal: out, inout, layout)
 local t = base()
 t.args[2].layuot = "rows"
 return family("x", t)
@@ -158,12 +158,12 @@ local t = base()
 t.check = { bits = true }
 return family("x", t)
 -- case: no measure
--- expect: FILE:164: family x: check: exactly one of ulp, bits, relative is needed, got none
+-- expect: FILE:164: family x: check: ulp, relative or both, or bits alone is needed, got none
 local t = base()
 t.check.ulp = nil
 return family("x", t)
 -- case: two measures
--- expect: FILE:169: family x: check: exactly one of ulp, bits, relative is needed, got ulp and bits
+-- expect: FILE:169: family x: check: ulp, relative or both, or bits alone is needed, got ulp and bits
 local t = base()
 t.check.bits = true
 return family("x", t)
@@ -188,7 +188,7 @@ local t = base()
 t.check.draw = { z = "normal" }
 return family("x", t)
 -- case: a draw is the name of a distribution
--- expect: FILE:194: family x: check: draw of 'x' must be the name of a distribution, got the integer 1
+-- expect: FILE:194: family x: check: draw of 'x' must be a distribution's name or a function, got the integer 1
 local t = base()
 t.check.draw = { x = 1 }
 return family("x", t)

@@ -1,0 +1,303 @@
+-- The command line from the outside: ./lathe in a process of its own, with a cache of its own.
+local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
+
+local function read(path)
+    local f <close> = io.open(path, "rb")
+    return f and f:read("a")
+end
+
+local function write(path, text)
+    local f <close> = assert(io.open(path, "wb"))
+    assert(f:write(text))
+end
+
+-- Output, what stderr said, exit code of `lathe words`. env: "NAME=value ..." in front.
+local function lathe(words, env)
+    local errors = SCRATCH .. "/stderr"
+    local command = ("env LATHE_CACHE_DIR=%s/cache LATHE_DEVICE=cpu %s ./lathe %s 2>%s"):format(
+        SCRATCH, env or "", words, errors)
+    local pipe = assert(io.popen(command))
+    local out = pipe:read("a")
+    local _, kind, code = pipe:close()
+    return out, read(errors), kind == "signal" and 128 + code or code or 0
+end
+
+-- One sentence on stderr that says `part`, nothing on stdout, exit code 2 (or `wanted`).
+local function refused(words, part, env, wanted)
+    local out, err, code = lathe(words, env)
+    local what = ("lathe %s: '%s' with code %s"):format(words, err, code)
+    assert.equal(wanted or 2, code, what)
+    assert.equal("", out, what)
+    assert.truthy(err:match("^lathe: [^\n]+\n$"), what)
+    assert.falsy(err:find("traceback", 1, true), what)
+    assert.truthy(err:find(part, 1, true), what .. " does not say " .. part)
+end
+
+local GEMV <const> = "w8a8_gemv M=1 N=64 K=64"
+
+local WRONG <const> = {
+    -- command lines
+    { "", "command line: a command is required" },
+    { "gne", "command line: unknown command 'gne' (did you mean 'gen'?)" },
+    { "gen", "gen: missing argument 'family'" },
+    { "gen " .. GEMV .. " --frob", "gen: unknown option '--frob'" },
+    { "gen " .. GEMV .. " --arhc x", "gen: unknown option '--arhc' (did you mean '--arch'?)" },
+    { "gen " .. GEMV .. " --arch", "gen: option '--arch' requires an argument" },
+    { "config extra", "config: too many arguments" },
+    { "cache", "cache: missing argument 'action'" },
+    { "cache tidy", "cache: argument 'action' must be one of" },
+    { "--json=1 config", "option '--json' does not take arguments" },
+    -- devices
+    { "--device gpu config", "--device: 'gpu' is no device (give cuda:0" },
+    { "check --device cuda: " .. GEMV, "--device: 'cuda:' is no device" },
+    -- families and shapes
+    { "gen w8a8_gem M=1", "unknown family 'w8a8_gem' (did you mean 'w8a8_gemv'?)" },
+    { "check nothing_like_it", "unknown family 'nothing_like_it' (`lathe families` lists them)" },
+    { "families w8a8 M=1", "unknown family 'w8a8'" },
+    { "gen w8a8_gemv", "w8a8_gemv: size M is missing (`lathe families w8a8_gemv`" },
+    { "gen w8a8_gemv M=1 N=64", "w8a8_gemv: size K is missing" },
+    { "gen w8a8_gemv M=1 N=64 K=64 L=1", "w8a8_gemv: unknown size 'L' (the sizes are M N K)" },
+    { "gen w8a8_gemv M=1 N=64 K=64 K=64", "w8a8_gemv: size K is given twice" },
+    { "gen w8a8_gemv M=1 N=64 K=6e4", "'K=6e4' is not a size and its value" },
+    { "gen w8a8_gemv M=1 N=64 K=64.0", "'K=64.0' is not a size and its value" },
+    { "gen w8a8_gemv M=1 N=64 K=-64", "'K=-64' is not a size and its value" },
+    { "gen w8a8_gemv M=1 N=64 64", "'64' is not a size and its value" },
+    { "gen w8a8_gemv M=1 N=64 K=99999999999", "'K=99999999999' is not a size and its value" },
+    { "gen w8a8_gemv M=17 N=64 K=64", "w8a8_gemv: m17_n64_k64 is not served: more than 16 rows" },
+    { "check w4a16_gemv M=1 N=64 K=22", "is not served: K is not a whole number of NVFP4 groups" },
+    -- knobs and archs
+    { "gen " .. GEMV .. " --knobs x=1", "--knobs: w8a8_gemv: unknown knob 'x' (the knobs are" },
+    { "gen " .. GEMV .. " --knobs mma=7", "--knobs: w8a8_gemv: knob 'mma' takes 1 0, got" },
+    { "gen " .. GEMV .. " --knobs mma", "--knobs: w8a8_gemv: 'mma' is not a knob and its value" },
+    { "gen " .. GEMV .. " --knobs mma=0,tiles=4", "does not keep m0t4" },
+    { "gen " .. GEMV .. " --arch sm_90", "arch 'sm_90': no such name (did you mean 'sm_90a'?)" },
+    { "gen " .. GEMV .. " --arch volta", "arch 'volta': no such name (known: sm_90a" },
+    { "gen " .. GEMV .. " --sms many", "--sms: 'many' is not a number" },
+    { "build " .. GEMV, "build: no GPU here whose arch could be meant (say --arch sm_90a)" },
+    { "build " .. GEMV .. " --arch cpu", "build: the CPU device's code is not kept" },
+    { "build " .. GEMV .. " --arch sm_90a,", "arch '': no such name" },
+    { "build " .. GEMV .. " --arch sm_90a --all --knobs mma=1", "--all and --knobs ask for" },
+    -- check
+    { "check --in f", "check: --knobs, --in and --out need a family and a shape" },
+    { "check " .. GEMV .. " --in f --all", "--in and --out are for one kernel" },
+    { "check " .. GEMV .. " --all --knobs mma=1", "--all and --knobs ask for different variants" },
+    { "check " .. GEMV .. " --seed x", "--seed: 'x' is not a number" },
+    { "check " .. GEMV .. " --in /dev/null", "/dev/null: is not a file" },
+    { "check " .. GEMV .. " --in nowhere", "nowhere: cannot be opened: No such file" },
+    { "check " .. GEMV .. " --out /dev/null/x", "/dev/null/x: cannot be made" },
+    -- why
+    { "why w8a8_gemv", "'w8a8_gemv' is not a kernel's name (<family>__<shape>__<variant>)" },
+    { "why w9__m1__x1", "kernel w9__m1__x1: unknown family 'w9'" },
+    { "why w8a8_gemv__m1_n64__m1", "size K is missing" },
+}
+
+local SETTINGS <const> = {
+    { "LATHE_DEVICE=tpu", "LATHE_DEVICE: 'tpu' is no device" },
+    { "LATHE_JIT=maybe", "LATHE_JIT: 'maybe' is neither off nor on" },
+    { "LATHE_DEBUG=9", "LATHE_DEBUG: '9' is not a number from 0 to 5" },
+    { "LATHE_CPU_ORDER=-1", "LATHE_CPU_ORDER: '-1' is not a number" },
+    { "LATHE_CACHE_LIMIT=1,5", "LATHE_CACHE_LIMIT: '1,5' is not a number" },
+    { "LATHE_SPILL=fatal", "LATHE_SPILL: 'fatal' is neither warn nor error" },
+    { "LATHE_ROOT=/nowhere", "LATHE_ROOT: '/nowhere' is not a folder" },
+}
+
+-- A checkout in which some files differ: what is not in it comes from the program.
+local function other_root(files)
+    local root = SCRATCH .. "/root"
+    os.execute("rm -rf " .. root)
+    for path, text in pairs(files) do
+        os.execute(("mkdir -p '%s/%s'"):format(root, path:match("^(.*)/")))
+        write(root .. "/" .. path, text)
+    end
+    return "LATHE_ROOT=" .. root
+end
+
+local function changed(path, from, to)
+    local text, count = read(path):gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))
+    assert.equal(1, count, path .. " holds no single " .. from)
+    return text
+end
+
+teardown(function() os.execute("rm -rf " .. SCRATCH) end)
+
+describe("the command line", function()
+    for _, case in ipairs(WRONG) do
+        it(("refuses `lathe %s` in one sentence"):format(case[1]), function()
+            refused(case[1], case[2])
+        end)
+    end
+
+    for _, case in ipairs(SETTINGS) do
+        it(("refuses the setting %s in one sentence"):format(case[1]), function()
+            refused("config", case[2], case[1])
+        end)
+    end
+
+    it("shows help for every command and ends with 0", function()
+        for _, command in ipairs({ "families", "gen", "build", "check", "bench", "why", "cache",
+            "config" }) do
+            local out, err, code = lathe(command .. " --help")
+            assert.equal(0, code)
+            assert.equal("", err)
+            assert.truthy(out:find("Usage: lathe " .. command, 1, true))
+        end
+    end)
+
+    it("says where each setting comes from", function()
+        local out = lathe("config", "LATHE_DEBUG=0")
+        assert.truthy(out:match("LATHE_DEBUG +0 +environment"))
+        assert.truthy(out:match("LATHE_JIT +on +default"))
+        assert.truthy(lathe("config --json"):match('"env":"LATHE_JOBS"'))
+    end)
+
+    it("says that a device error ended the run with 3", function()
+        refused("check --device cuda:0 " .. GEMV, "cuda", "LD_LIBRARY_PATH=", 3)
+        refused("check --bits", "there is no GPU here", nil, 3)
+    end)
+
+    it("says that stdout cannot be written", function()
+        local _, err, code = lathe("families >/dev/full")
+        assert.equal(3, code)
+        assert.truthy(err:find("stdout: cannot be written", 1, true))
+    end)
+end)
+
+describe("lathe gen", function()
+    it("prints the same bytes in two processes, without #line, in any locale", function()
+        local words = "gen w8a8_gemv M=2 N=4096 K=11264 --arch sm_90a"
+        local first = lathe(words)
+        assert.truthy(#first > 1000)
+        assert.equal(first, (lathe(words)))
+        assert.equal(first, (lathe(words, "LC_ALL=de_DE.UTF-8")))
+        assert.falsy(first:find("#line", 1, true))
+        assert.truthy(first:find("enum { M = 2, N = 4096, K = 11264,", 1, true))
+    end)
+
+    it("takes the values of --knobs", function()
+        local out = lathe("gen " .. GEMV .. " --arch cpu --knobs mma=0")
+        assert.truthy(out:find("MMA = 0", 1, true))
+    end)
+
+    it("tells a program what a kernel is with --json", function()
+        local out = lathe("gen w8a8_act_quant M=1 K=64 --arch sm_90a --json")
+        assert.truthy(out:find('"name":"w8a8_act_quant__m1_k64__w8"', 1, true))
+        assert.truthy(out:find('"arch":"sm_90a"', 1, true))
+    end)
+end)
+
+describe("lathe families", function()
+    it("lists them, shows one whole, and what it has for a shape or why it has nothing", function()
+        assert.truthy(lathe("families"):find("w4a16_gemv", 1, true))
+        local whole = lathe("families w8a8_gemv")
+        for _, part in ipairs({ "maths", "args, in order", "knobs, safe values first",
+            "e4m3_tile16", "shapes that are checked" }) do
+            assert.truthy(whole:find(part, 1, true), part)
+        end
+        assert.truthy(lathe("families " .. GEMV):find("default", 1, true))
+        local refusal, _, code = lathe("families w8a8_gemv M=99 N=1 K=1")
+        assert.equal(0, code)
+        assert.truthy(refusal:find("does not serve m99_n1_k1: more than 16 rows", 1, true))
+    end)
+end)
+
+describe("lathe check", function()
+    it("counts what it compared and ends with 0", function()
+        local out, err, code = lathe("check w8a8_act_quant --all")
+        assert.equal(0, code)
+        assert.equal("", err)
+        assert.truthy(out:match("1 families, 3 shapes, %d+ variants, %d+ launches, %d+ elements "
+            .. "compared, 0 refused, 0 failed\n$"))
+    end)
+
+    it("ends with 1 and names kernel and element when a text computes something else", function()
+        local path = "templates/w8a8_act_quant.cut"
+        local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 447.0f") })
+        local out, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
+        assert.equal(1, code)
+        assert.truthy(err:match("^lathe: kernel w8a8_act_quant__m3_k704__w8: [a-z]+%[[%d,]+%] is "))
+        assert.truthy(err:find("elements differ", 1, true))
+        assert.truthy(out:find("FAILED", 1, true))
+        assert.truthy(out:find("1 failed", 1, true))
+    end)
+
+    it("finds a kernel that writes too little", function()
+        local path = "templates/w8a8_act_quant.cut"
+        local root = other_root({ [path] = changed(path, "if (threadIdx.x == 0) sx[",
+            "if (threadIdx.x == 0 && blockIdx.x != 1) sx[") })
+        local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
+        assert.equal(1, code)
+        assert.truthy(err:find("sx[1] is nan", 1, true) or err:find("sx[1] is -nan", 1, true))
+    end)
+
+    it("names the template's line when a kernel does not compile", function()
+        local path = "templates/w8a8_act_quant.cut"
+        local root = other_root({ [path] = changed(path, "const float scale = ",
+            "const float scale = oops + ") })
+        local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
+        assert.equal(1, code)
+        assert.truthy(err:find("oops", 1, true))
+        assert.truthy(err:match("w8a8_act_quant%.cut:%d+"))
+    end)
+
+    it("refuses a mistake in a template or family with its file and line", function()
+        local path = "templates/w8a8_act_quant.cut"
+        refused("check w8a8_act_quant M=3 K=704", path .. ":1: ",
+            other_root({ [path] = "$(undefined_name)\n" }))
+        path = "families/w8a8_act_quant.lua"
+        refused("check w8a8_act_quant M=3 K=704", path .. ":",
+            other_root({ [path] = changed(path, "rev = 1,", "revv = 1,") }))
+    end)
+
+    it("gives the same file for the same seed, another for another, the same from --in", function()
+        local a, b, c, d = SCRATCH .. "/a", SCRATCH .. "/b", SCRATCH .. "/c", SCRATCH .. "/d"
+        local words = "check w8a8_gemv M=2 N=22 K=64 "
+        assert.equal(0, (select(3, lathe(words .. "--seed 7 --out " .. a))))
+        lathe(words .. "--seed 7 --out " .. b, "LATHE_CPU_ORDER=5 LATHE_CPU_LAZY=on")
+        lathe(words .. "--seed 8 --out " .. c)
+        lathe(words .. "--seed 9 --in " .. a .. " --out " .. d)
+        assert.equal(read(a), read(b))
+        assert.not_equal(read(a), read(c))
+        assert.equal(read(a), read(d))
+    end)
+
+    it("refuses a file of other shapes or names, and writes nothing then", function()
+        local a, b = SCRATCH .. "/a2", SCRATCH .. "/b2"
+        lathe("check w8a8_gemv M=2 N=22 K=64 --out " .. a)
+        refused(("check w8a8_gemv M=2 N=22 K=65 --in %s --out %s"):format(a, b),
+            "a2: tensor 'x': dimension 1 is 64, the kernel takes 65")
+        refused(("check w8a8_act_quant M=2 K=64 --in %s --out %s"):format(a, b),
+            "is no arg of w8a8_act_quant")
+        local header = '{"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]}}'
+        write(a, ("<s8"):pack(header) .. "data")
+        refused(("check w8a8_act_quant M=1 K=2 --in %s --out %s"):format(a, b),
+            "a2: tensor 'x': is F16, the kernel takes BF16")
+        assert.falsy(read(b))
+        write(b, "\8\0\0\0\0\0\0\0{}")
+        refused("check w8a8_gemv M=2 N=22 K=64 --in " .. b, "b2: says its header has 8 bytes")
+        assert.falsy(io.popen("ls " .. SCRATCH):read("a"):find("%.part"))
+    end)
+
+    it("runs with the files inside the program, far from a checkout", function()
+        local pipe = io.popen(("cp lathe %s/alone && cd %s && env -u LATHE_ROOT LATHE_DEVICE=cpu "
+            .. "./alone check w8a8_act_quant M=1 K=64 2>&1"):format(SCRATCH, SCRATCH))
+        assert.truthy(pipe:read("a"):find("0 refused, 0 failed", 1, true))
+        assert.truthy(pipe:close())
+    end)
+
+    it("ends at Ctrl-C without a word, by the signal", function()
+        local pipe = io.popen(("timeout --preserve-status -s INT 0.3 env LATHE_DEVICE=cpu ./lathe "
+            .. "check --all 2>&1 >/dev/null; echo $?"))
+        assert.equal("130\n", pipe:read("a"))
+    end)
+end)
+
+describe("lathe cache", function()
+    it("says where it is, what is in it, and empties it", function()
+        assert.equal(SCRATCH .. "/cache\n", (lathe("cache path")))
+        assert.truthy(lathe("cache list"):find("entries, ", 1, true))
+        assert.truthy(lathe("cache verify"):find(" 0 damaged", 1, true))
+        assert.truthy(lathe("cache gc"):match("^removed %d+ entries, %d+ bytes\n$"))
+        assert.truthy(lathe("cache clear"):match("^removed %d+ entries\n$"))
+        assert.truthy(lathe("cache list --json"):find('{"rows":[]}', 1, true))
+    end)
+end)
