@@ -43,7 +43,7 @@ return family("w4a16_gemv", {
     keep = function(s, v, dev)
         return tile.is_kept(s, v, pairs_of(s), dev)
             and (v.mma == 1 or tile.is_for_dots(v))
-            and v.tiles * v.unroll * tile.halves(s.M) <= 8                       -- the loads in flight stay in registers
+            and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
     end,
     template = function(_, v) return v.mma == 1 and "w4a16_gemv" or "w4a16_gemv_dot" end,
 
@@ -59,6 +59,7 @@ return family("w4a16_gemv", {
 
     check = {
         ulp = 1,
+        exact = true,
         samples = {
             { M = 1, N = 22, K = 16 }, { M = 1, N = 8726, K = 128 },
             { M = 2, N = 96, K = 1552 },

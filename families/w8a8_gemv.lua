@@ -41,7 +41,7 @@ return family("w8a8_gemv", {
         return tile.is_kept(s, v, chunks(s), dev)
             and (s.M <= 8 or v.mma == 0 or v.tiles > 1 or tile.count(s.N) == 1)  -- x weighs as much
             and (v.mma == 1 or tile.is_for_dots(v))
-            and v.tiles * v.unroll <= 8                      -- the loads in flight stay in registers
+            and v.tiles * v.unroll <= 8  -- the loads in flight stay in registers
     end,
     template = function(_, v) return v.mma == 1 and "w8a8_gemv" or "w8a8_gemv_dot" end,
 
@@ -57,6 +57,7 @@ return family("w8a8_gemv", {
 
     check = {
         ulp = 1,
+        exact = true,
         samples = {
             { M = 1, N = 22, K = 22 }, { M = 1, N = 8726, K = 64 },
             { M = 2, N = 96, K = 1552 },

@@ -1,5 +1,6 @@
 -- The architectures that text is generated for, and what of each a description may ask about.
--- A name is NVRTC's --gpu-architecture; `cpu` is the text of sm_90a with the CPU prelude.
+-- A name is NVRTC's --gpu-architecture; `cpu` is the text of sm_90a with the CPU prelude, and
+-- `cpu/NAME` that of another, for the CPU device to play.
 local arch = {}
 
 -- name, folder of templates, tensor-core model (90: e4m3 mma is emulated by f16 mma), bytes of
@@ -17,11 +18,11 @@ local ARCHS <const> = {
 arch.names = {}  -- in the table's order, `cpu` last
 local by_name = {}
 
-local function add(name, row)
-    arch.names[#arch.names + 1] = name
+local function add(name, row, prelude)
     by_name[name] = {
         name = name,
         text = row[1],  -- the arch whose text this is
+        prelude = prelude,
         folder = row[2],
         model = row[3],
         shared = row[4],
@@ -29,10 +30,15 @@ local function add(name, row)
         nvf4 = row[6],
     }
 end
-for _, row in ipairs(ARCHS) do add(row[1], row) end
-add("cpu", ARCHS[1])
+for i, row in ipairs(ARCHS) do
+    arch.names[i] = row[1]
+    add(row[1], row, "cuda")
+    add("cpu/" .. row[1], row, "cpu")
+end
+arch.names[#arch.names + 1] = "cpu"
+add("cpu", ARCHS[1], "cpu")
 
--- { name, text, folder, model, shared, threads_per_sm, nvf4 }, or nil and a sentence.
+-- { name, text, prelude, folder, model, shared, threads_per_sm, nvf4 }, or nil and a sentence.
 function arch.find(name)
     local found = by_name[name]
     if found then return found end
@@ -46,6 +52,9 @@ function arch.get(name)
     if not found then error(why, 2) end
     return found
 end
+
+-- The name of an arch's text as the CPU device plays it.
+function arch.on_cpu(name) return name == "cpu" and name or "cpu/" .. name end
 
 -- The `dev` of keep, launch and templates: a device of this arch with so many multiprocessors.
 function arch.device(name, sms)

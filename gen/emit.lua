@@ -139,9 +139,9 @@ local function joined(...)
 end
 
 -- The prelude without and with #line. None of its files ends in the middle of a line.
-local function prelude_of(arch_name, read)
+local function prelude_of(target, read)
     local plain, directed = "", ""
-    for _, path in ipairs(arch_name == "cpu" and PRELUDES.cpu or PRELUDES.cuda) do
+    for _, path in ipairs(PRELUDES[target.prelude]) do
         local source = read(path)
         if not source then error(("prelude %s: not found"):format(path), 0) end
         plain = plain .. source
@@ -166,7 +166,7 @@ function emit.kernel(job)
     local body = template.render(path, source, names, { read = read })
     local lines = joined(template.lines("generated", head(family, s, v, class)), body,
         template.lines("generated", entry(kernel, params)))
-    local prelude, directed = prelude_of(job.arch, read)
+    local prelude, directed = prelude_of(target, read)
     local text = template.print(lines, false)
 
     return {

@@ -106,8 +106,8 @@ local function whole_fault(params)
     end
 end
 
--- { name, ctype, extents, bytes, out, inout, scratch, layout } for each parameter; or nil, a sentence and
--- the field of the family that it is about.
+-- { name, ctype, extents, bytes, out, inout, scratch, layout } for each parameter; or nil, a
+-- sentence and the field of the family that it is about.
 function param.list(family, s, v)
     local params = {}
     local wrong = evaluate(family.args, s, false, params) or whole_fault(params)

@@ -12,6 +12,7 @@ sample.FIELDS = {  -- in docs/family.md's order
     "ulp",       -- of bf16 and f16 outs: units in the last place
     "relative",  -- of f32 outs: of the larger of |reference| and the row's root mean square
     "bits",      -- true: equal bits, which outs of other formats must have in any case
+    "exact",     -- true: on small integers every sum is exact, so ulp outs are rounded once
     "samples",   -- shapes that bite
     "draw",      -- arg -> distribution of its values, or (s, i, random) -> element i of them
     "real",      -- shapes of the model
@@ -44,6 +45,9 @@ local function measure_fault(check)
     end
     if check.bits ~= nil and check.bits ~= true then
         return "bits must be true, got " .. message.describe(check.bits)
+    end
+    if check.exact ~= nil and not (check.exact == true and check.ulp) then
+        return "exact must be true and needs ulp, got " .. message.describe(check.exact)
     end
     for _, measure in ipairs({ "ulp", "relative" }) do
         local value = check[measure]

@@ -1,4 +1,5 @@
 -- A case's inputs on a device: row-major as they are, weights through the packer of their layout.
+local arch = require("gen.arch")
 local catalog = require("gen.catalog")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
@@ -84,12 +85,20 @@ function place.new(target, c, left)
     return placed
 end
 
--- Opens a device by name; the target of place.new.
-function place.open(name, families)
+-- Opens a device by name; the target of place.new. arch_name: whose text it runs; only the CPU
+-- device plays another than its own.
+function place.open(name, families, arch_name)
     local device, info, dev = choice.device(name)
+    local is_cpu, own = info.name == "cpu", info.arch
+    if arch_name and is_cpu then
+        own = arch.on_cpu(choice.arch(arch_name))
+        dev = arch.device(own, 1)
+    elseif arch_name and choice.arch(arch_name) ~= own then
+        fault.usage(("--arch: %s runs %s (--device cpu plays %s)"):format(
+            info.name, own, arch_name))
+    end
     return {
-        device = device, info = info, dev = dev, arch = info.arch, families = families,
-        is_cpu = info.name == "cpu",
+        device = device, info = info, dev = dev, arch = own, families = families, is_cpu = is_cpu,
     }
 end
 

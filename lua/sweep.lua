@@ -128,7 +128,7 @@ end
 
 -- Cases on the device: drawn inputs, and small integers where every variant is looked at.
 local function cases_of(target, job, options)
-    local kinds = options.all and not job.family.check.relative and { false, true } or { false }
+    local kinds = options.all and job.family.check.exact and { false, true } or { false }
     local cases = setmetatable({}, { __close = function(list)
         for _, placed in ipairs(list) do
             placed.case:free()

@@ -225,8 +225,8 @@ int lt_jit_build(lt_build *builds, size_t count,
 /* The key of an entry as text, one "field value" a line: format, arch, compiler, options, text. */
 int lt_jit_key(const lt_source *src, lt_bytes *key_text, char key[65], lt_err *err);
 
-/* ---- random inputs and comparison: runtime/sample.c, runtime/compare.c are added with `check`
- * ---- */
+/* ---- what `check` needs has headers of its own: ctype.h (formats of arrays), sample.h (random
+ * inputs), compare.h, tensor.h (safetensors files) ---- */
 
 double lt_now_us(void); /* monotonic: runtime/time.c */
 

@@ -1,8 +1,8 @@
 -- golden.lua OUT KIND FILE..: writes the generated texts of the family FILEs without the preludes:
 -- OUT/<family>/<shape>__<variant>.cu, or <shape>__<variant>.<arch>.cu where architectures differ.
 -- KIND few: the default variant of the first sample and the last one of the last, which is what
--- tests/golden holds; all: every kept variant of every sample. Prints the words of `lathe build` for
--- each, with the architectures that keep it, and their number.
+-- tests/golden holds; all: every kept variant of every sample. Prints the words of `lathe build`
+-- for each, with the architectures that keep it, and their number.
 package.path = "./?.lua;" .. package.path
 local arch = require("gen.arch")
 local catalog = require("gen.catalog")

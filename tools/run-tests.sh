@@ -74,7 +74,7 @@ run_golden() {
 build_one() {
     local said
     # shellcheck disable=SC2086 # words
-    said=$("$lathe" build $1 2>&1)
+    said=$("$LATHE" build $1 2>&1)
     local status=$?
     case $said in *"no compiler"*) echo "no compiler" ;; *) [ $status = 0 ] && echo built ;; esac
     [ $status = 0 ] || echo "$said"
@@ -84,7 +84,8 @@ export -f build_one
 run_compile() {
     local log=$scratch/compile.out words=$scratch/compile.words
     lua5.4 tools/golden.lua "$scratch/texts" few families/*.lua | grep -- --arch >"$words"
-    lathe=$build/lathe LATHE_SPILL=error xargs -d '\n' -n 1 -P 2 bash -c 'build_one "$0"' <"$words" >"$log"
+    LATHE=$build/lathe LATHE_SPILL=error \
+        xargs -d '\n' -n 1 -P 2 bash -c 'build_one "$0"' <"$words" >"$log"
     local all built without
     all=$(wc -l <"$words")
     built=$(grep -c '^built$' "$log")

@@ -15,6 +15,7 @@ function check.declare(command)
     command:flag("--all", "every kept variant; on the CPU device in several orders")
     command:flag("--real", "the model's shapes too (the CPU device runs some of their blocks)")
     command:flag("--bits", "compare a GPU with the CPU device, bit for bit, every variant")
+    command:option("--arch", "whose text the CPU device plays; default: sm_90a")
     command:option("--knobs", "k=v,..: instead of the default variant's values")
     command:option("--seed", "of the inputs that are drawn", "1")
     command:option("--in", "safetensors file: inputs by name; those that are missing are drawn")
@@ -68,7 +69,7 @@ function check.run(options)
     if options.bits then
         columns, outcome = bits.run(options, families, jobs_of(options, families))
     else
-        local target = place.open(options.device, families)
+        local target = place.open(options.device, families, options.arch)
         columns, outcome = sweep.run(options, target, jobs_of(options, families, target))
     end
     print_counts(options, columns, outcome)

@@ -259,6 +259,10 @@ void lt_copy_describe_wait(const lt_thread *t, char *out, size_t size); /* of an
 
 /* ---- memory.c ---- */
 
+enum { LT_FILL = 0xff }; /* NaN in every format, -1 as an index */
+
+bool lt_memory_is_filled(const char *p, const char *end); /* all bytes from p to end */
+
 int lt_memory_alloc(lt_emulator *e, size_t bytes, lt_cpu_buffer **out, lt_err *err);
 void lt_memory_free(lt_emulator *e, lt_cpu_buffer *b);
 int lt_memory_unlock(lt_emulator *e, lt_cpu_buffer *b, lt_err *err); /* for the host to write */

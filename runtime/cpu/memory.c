@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FILL = 0xff }; /* NaN in every format, -1 as an index */
-
 static size_t inner_bytes(const lt_cpu_buffer *b)
 {
     return b->map_bytes - (size_t)2 * LT_PAGE;
@@ -53,7 +51,7 @@ int lt_memory_alloc(lt_emulator *e, size_t bytes, lt_cpu_buffer **out, lt_err *e
         release(b);
         return -1;
     }
-    memset(b->map + LT_PAGE, FILL, inner_bytes(b));
+    memset(b->map + LT_PAGE, LT_FILL, inner_bytes(b));
     b->owner = e;
     b->next = e->buffers;
     b->link = &e->buffers;
@@ -136,10 +134,9 @@ int lt_memory_show(lt_emulator *e, lt_err *err)
     return 0;
 }
 
-/* True where all bytes from p to end have the fill's value. */
-static bool is_filled(const char *p, const char *end)
+bool lt_memory_is_filled(const char *p, const char *end)
 {
-    return p == end || ((uint8_t)*p == FILL && !memcmp(p, p + 1, (size_t)(end - p) - 1));
+    return p == end || ((uint8_t)*p == LT_FILL && !memcmp(p, p + 1, (size_t)(end - p) - 1));
 }
 
 void lt_memory_end(lt_emulator *e)
@@ -149,10 +146,10 @@ void lt_memory_end(lt_emulator *e)
         lt_cpu_buffer *b = argument(e, i);
         if (!k->params[i].out) continue;
         char *first = b->map + LT_PAGE, *last = first + inner_bytes(b);
-        const bool before = !is_filled(first, b->data);
-        if (!before && is_filled(b->data + b->base.bytes, last)) continue;
-        memset(first, FILL, (size_t)(b->data - first));
-        memset(b->data + b->base.bytes, FILL, (size_t)(last - b->data) - b->base.bytes);
+        const bool before = !lt_memory_is_filled(first, b->data);
+        if (!before && lt_memory_is_filled(b->data + b->base.bytes, last)) continue;
+        memset(first, LT_FILL, (size_t)(b->data - first));
+        memset(b->data + b->base.bytes, LT_FILL, (size_t)(last - b->data) - b->base.bytes);
         lt_fault_note(e, NULL, (lt_site){NULL, 0},
                       "some thread writes %s '%s' (LATHE_CPU_LEFT=%s names the line)",
                       before ? "in front of" : "behind", k->params[i].name, before ? "on" : "off");

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 enum {
-    FILL = 0xff,
     MOST_PAGES = (LT_SHARED_BYTES + LT_PAGE - 1) / LT_PAGE,
     STRIDE = (MOST_PAGES + 2) * LT_PAGE /* a guard page on either side */
 };
@@ -40,7 +39,7 @@ static int map_pages(lt_slot *s, int pages)
 
 static void poison(lt_slot *s)
 {
-    memset(s->end - (size_t)s->pages * LT_PAGE, FILL, (size_t)s->pages * LT_PAGE);
+    memset(s->end - (size_t)s->pages * LT_PAGE, LT_FILL, (size_t)s->pages * LT_PAGE);
 }
 
 /* Aligned to 16 bytes, and no more: on the GPU an array's alignment is 128, but no text may count
@@ -124,18 +123,13 @@ void lt_shared_poison(lt_emulator *e)
         if (e->slots[i].name) poison(&e->slots[i]);
 }
 
-static bool is_filled(const char *p, const char *end)
-{
-    return p == end || ((uint8_t)*p == FILL && !memcmp(p, p + 1, (size_t)(end - p) - 1));
-}
-
 void lt_shared_check(lt_emulator *e)
 {
     for (int i = 0; i < LT_SLOTS; i++) {
         const lt_slot *s = &e->slots[i];
         if (!s->name) continue;
-        const bool before = !is_filled(s->end - (size_t)s->pages * LT_PAGE, s->data);
-        if (before || !is_filled(s->data + s->bytes, s->end))
+        const bool before = !lt_memory_is_filled(s->end - (size_t)s->pages * LT_PAGE, s->data);
+        if (before || !lt_memory_is_filled(s->data + s->bytes, s->end))
             lt_fault_note(e, &e->threads[0], s->site,
                           "some thread of the block writes %s shared "
                           "'%s'",

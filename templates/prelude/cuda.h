@@ -100,7 +100,7 @@ LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select)
     return r;
 }
 
-/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once`: a launch reads them once, no launch writes them ---- */
+/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once`: read once by a launch, written by none ---- */
 
 LT_DEV uint4 lt_ld128(const void *p) { return *(const uint4 *)p; }
 LT_DEV float4 lt_ld128f(const void *p) { return *(const float4 *)p; }
