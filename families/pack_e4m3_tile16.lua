@@ -12,7 +12,7 @@ local function chunks(s) return tile.ceil(s.K, CHUNK) end
 
 return family("pack_e4m3_tile16", {
     rev = 1,
-    maths = "16 bytes of row 16 tile + 8 half + lane/4, k 64 chunk + 16 (lane%4) lie at lane of half",
+    maths = "16 bytes of row 16 tile + 8 half + lane/4, k 64 chunk + 16 (lane%4) lie at half, lane",
     packs = "e4m3_tile16",
 
     shape = { "N", "K" },

@@ -8,7 +8,8 @@ enum {
     SEGMENTS = SPLIT * PARTS,     // shares of K
     ALL_TILES = (N + 15) / 16,
     QUADS = (M + 3) / 4,          // lane t of a channel finishes rows t, t + 4, ..
-    COUNT = 2 * QUADS             // sums of a lane
+    COUNT = 2 * QUADS,            // sums of a lane
+    RESIDENT = 1                  // blocks of a multiprocessor: all registers may be needed
 };
 // NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
 // four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
@@ -93,7 +94,7 @@ LT_DEV void add_chunk(float (*sum)[QUADS * 4], uint4 codes, u32 scale, const bf1
     }
 }
 
-LT_KERNEL(32 * WARPS, 1)
+LT_KERNEL(32 * WARPS, RESIDENT)
 w4a16_gemv__m16_n288_k288__m0t1s1g4u2p1(bf16 *y, const bf16 *x, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

@@ -9,7 +9,8 @@ enum {
     SEGMENTS = SPLIT * PARTS,     // shares of K
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,         // mma columns hold eight rows of x
-    COUNT = TILES * HALVES * 4    // sums of a lane
+    COUNT = TILES * HALVES * 4,   // sums of a lane
+    RESIDENT = UNROLL * TILES * HALVES <= 2 ? 32 / WARPS : 1  // blocks of a multiprocessor: 64 registers are enough
 };
 // NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
 // four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
@@ -92,7 +93,7 @@ LT_DEV void load_channels(float *channel, const float *sw, int tile0, int g)
     }
 }
 
-LT_KERNEL(32 * WARPS, 1)
+LT_KERNEL(32 * WARPS, RESIDENT)
 w4a16_gemv__m1_n22_k16__m1t1s1g4u2p1(bf16 *y, const bf16 *x, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

@@ -8,7 +8,8 @@ enum {
     SEGMENTS = SPLIT * PARTS,     // shares of K
     ALL_TILES = (N + 15) / 16,
     QUADS = (M + 3) / 4,          // lane t of a channel finishes rows t, t + 4, ..
-    COUNT = 2 * QUADS             // sums of a lane
+    COUNT = 2 * QUADS,            // sums of a lane
+    RESIDENT = 1                  // blocks of a multiprocessor: all registers may be needed
 };
 // E4M3 rows of activations, and dots on the CUDA cores.
 LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15], zero from `columns` on; any alignment
@@ -72,7 +73,7 @@ LT_DEV void add_chunk(float (*sum)[QUADS * 4], uint4 *w, const e4m3 *x, int k)
     }
 }
 
-LT_KERNEL(32 * WARPS, 1)
+LT_KERNEL(32 * WARPS, RESIDENT)
 w8a8_gemv__m16_n288_k288__m0t1s1g4u2p1(bf16 *y, const e4m3 *x, const float *sx, const e4m3 *w, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

@@ -8,7 +8,8 @@ enum {
     SEGMENTS = SPLIT * PARTS,     // shares of K
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,         // mma columns hold eight rows of x
-    COUNT = TILES * HALVES * 4    // sums of a lane
+    COUNT = TILES * HALVES * 4,   // sums of a lane
+    RESIDENT = UNROLL * TILES * HALVES <= 2 ? 32 / WARPS : 1  // blocks of a multiprocessor: 64 registers are enough
 };
 // E4M3 rows of activations, and dots on the CUDA cores.
 LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15], zero from `columns` on; any alignment
@@ -95,7 +96,7 @@ LT_DEV void load_channels(float *channel, const float *sw, int tile0, int g)
     }
 }
 
-LT_KERNEL(32 * WARPS, 1)
+LT_KERNEL(32 * WARPS, RESIDENT)
 w8a8_gemv__m1_n22_k22__m1t1s1g4u2p1(bf16 *y, const e4m3 *x, const float *sx, const e4m3 *w, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
