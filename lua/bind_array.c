@@ -100,6 +100,19 @@ static int copy_array(lua_State *L)
     return 0;
 }
 
+/* array:forget(from): elements that equal from's become poison again: nothing wrote them */
+static int forget_array(lua_State *L)
+{
+    const lt_array *a = lt_bind_array(L, 1), *from = lt_bind_array(L, 2);
+    const size_t bytes = lt_ctype_bytes(a->type);
+    if (a->count != from->count || a->type != from->type)
+        return luaL_error(L, "the arrays have different counts or types");
+    for (size_t i = 0; i < a->count * bytes; i += bytes)
+        if (!memcmp((char *)a->data + i, (const char *)from->data + i, bytes))
+            memset((char *)a->data + i, 0xff, bytes);
+    return 0;
+}
+
 static int zero_array(lua_State *L)
 {
     lt_array *a = lt_bind_array(L, 1);
@@ -333,9 +346,9 @@ static int write_tensors(lua_State *L)
 }
 
 static const luaL_Reg array_methods[] = {
-    {"draw", draw_array}, {"at", get_element},  {"set", set_element}, {"copy", copy_array},
-    {"zero", zero_array}, {"bytes", get_bytes}, {"free", free_array}, {"__close", free_array},
-    {"__gc", free_array}, {NULL, NULL},
+    {"draw", draw_array},    {"at", get_element},      {"set", set_element}, {"copy", copy_array},
+    {"zero", zero_array},    {"forget", forget_array}, {"bytes", get_bytes}, {"free", free_array},
+    {"__close", free_array}, {"__gc", free_array},     {NULL, NULL},
 };
 
 static const luaL_Reg tensors_methods[] = {

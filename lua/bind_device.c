@@ -7,8 +7,9 @@
 #define DEVICE "lathe.device"
 #define BUFFER "lathe.buffer"
 #define KERNEL "lathe.kernel"
+#define PROGRAM "lathe.program"
 
-enum { MAX_STEPS = 4096 }; /* of a sequence that is timed */
+enum { MAX_STEPS = 8192 }; /* of a sequence; a token of the full model takes 1,500 */
 
 typedef struct {
     lt_device *dev;
@@ -23,6 +24,11 @@ typedef struct {
     lt_device *dev;
     lt_kernel *kernel; /* NULL once freed */
 } kernel;
+
+typedef struct {
+    lt_device *dev;
+    lt_program *program; /* NULL once freed */
+} program;
 
 static int push_true_or_fail(lua_State *L, int failed, const lt_err *err)
 {
@@ -130,24 +136,26 @@ static buffer *check_buffer(lua_State *L, int index)
     return b;
 }
 
-/* buffer:write(array) */
+/* buffer:write(array, offset in bytes or nil) */
 static int write_buffer(lua_State *L)
 {
     lt_err err = {{0}};
     const buffer *b = check_buffer(L, 1);
     const lt_array *a = lt_bind_array(L, 2);
     const lt_span from = {a->data, a->count * lt_ctype_bytes(a->type)};
-    return push_true_or_fail(L, lt_device_write(b->dev, b->buf, 0, from, &err), &err);
+    const size_t offset = (size_t)luaL_optinteger(L, 3, 0);
+    return push_true_or_fail(L, lt_device_write(b->dev, b->buf, offset, from, &err), &err);
 }
 
-/* buffer:read(array) */
+/* buffer:read(array, offset in bytes or nil) */
 static int read_buffer(lua_State *L)
 {
     lt_err err = {{0}};
     const buffer *b = check_buffer(L, 1);
     const lt_array *a = lt_bind_array(L, 2);
     const size_t bytes = a->count * lt_ctype_bytes(a->type);
-    return push_true_or_fail(L, lt_device_read(b->dev, b->buf, 0, a->data, bytes, &err), &err);
+    const size_t offset = (size_t)luaL_optinteger(L, 3, 0);
+    return push_true_or_fail(L, lt_device_read(b->dev, b->buf, offset, a->data, bytes, &err), &err);
 }
 
 /* buffer:fill(byte) */
@@ -234,6 +242,22 @@ static lt_launch read_launch(lua_State *L, int index)
     return l;
 }
 
+/* A buffer on top of the stack, or { buffer, offset in bytes }. */
+static lt_arg read_arg(lua_State *L, const lt_device *dev)
+{
+    lua_Integer offset = 0;
+    const int at = lua_gettop(L);
+    if (lua_istable(L, at)) {
+        lua_geti(L, at, 2);
+        offset = luaL_checkinteger(L, -1);
+        lua_geti(L, at, 1);
+    }
+    const buffer *b = check_buffer(L, lua_gettop(L));
+    if (b->dev != dev) luaL_error(L, "a buffer of another device");
+    lua_settop(L, at);
+    return (lt_arg){b->buf, (size_t)offset};
+}
+
 /* A list of buffers of device dev. */
 static void read_args(lua_State *L, int index, const lt_device *dev, lt_arg args[LT_MAX_PARAMS])
 {
@@ -241,9 +265,7 @@ static void read_args(lua_State *L, int index, const lt_device *dev, lt_arg args
     if (count > LT_MAX_PARAMS) luaL_error(L, "more than %d arguments", LT_MAX_PARAMS);
     for (lua_Integer i = 0; i < count; i++) {
         lua_geti(L, index, i + 1);
-        const buffer *b = check_buffer(L, -1);
-        if (b->dev != dev) luaL_error(L, "argument %I belongs to another device", i + 1);
-        args[i] = (lt_arg){b->buf, 0};
+        args[i] = read_arg(L, dev);
         lua_pop(L, 1);
     }
 }
@@ -321,10 +343,87 @@ static int time_kernel(lua_State *L)
     return 1;
 }
 
+/* ---- programs ---- */
+
+/* One step: { kernel =, launch =, args = list of buffers or { buffer, offset },
+ * programmatic = flag } */
+static lt_step read_step(lua_State *L, int index, lt_device *dev)
+{
+    lt_step s = {0};
+    luaL_checktype(L, index, LUA_TTABLE);
+    lua_getfield(L, index, "kernel");
+    s.kernel = check_kernel(L, lua_gettop(L), dev);
+    lua_getfield(L, index, "launch");
+    s.launch = read_launch(L, lua_gettop(L));
+    s.launch.programmatic = lt_bind_flag(L, index, "programmatic");
+    lua_getfield(L, index, "args");
+    read_args(L, lua_gettop(L), dev, s.args);
+    lua_pop(L, 3);
+    return s;
+}
+
+/* device:program(steps): keeps the table, and with it kernels and buffers, alive */
+static int new_program(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_device *dev = check_device(L);
+    const lua_Integer count = luaL_len(L, 2);
+    if (count < 1 || count > MAX_STEPS) return luaL_error(L, "%I steps", count);
+    program *p = lua_newuserdatauv(L, sizeof *p, 2);
+    *p = (program){dev, NULL};
+    luaL_setmetatable(L, PROGRAM);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_pushvalue(L, 2);
+    lua_setiuservalue(L, -2, 2);
+    lt_step *steps = lua_newuserdatauv(L, (size_t)count * sizeof *steps, 0);
+    for (lua_Integer i = 0; i < count; i++) {
+        lua_geti(L, 2, i + 1);
+        steps[i] = read_step(L, lua_gettop(L), dev);
+        lua_pop(L, 1);
+    }
+    if (lt_program_new(&p->program, dev, steps, (int)count, &err)) return lt_bind_fail(L, &err);
+    lua_pop(L, 1);
+    return 1;
+}
+
+static program *check_program(lua_State *L)
+{
+    program *p = luaL_checkudata(L, 1, PROGRAM);
+    if (!p->program) luaL_error(L, "the program was freed");
+    return p;
+}
+
+/* program:run(): starts it; a read or device:sync waits */
+static int run_program(lua_State *L)
+{
+    lt_err err = {{0}};
+    return push_true_or_fail(L, lt_program_run(check_program(L)->program, &err), &err);
+}
+
+/* program:step(i), from 1: that step alone, and waits */
+static int run_step(lua_State *L)
+{
+    lt_err err = {{0}};
+    const program *p = check_program(L);
+    const lua_Integer i = luaL_checkinteger(L, 2);
+    lua_getiuservalue(L, 1, 2);
+    if (i < 1 || i > luaL_len(L, -1)) return luaL_error(L, "step %I is outside", i);
+    return push_true_or_fail(L, lt_program_run_step(p->program, (int)i - 1, &err), &err);
+}
+
+static int free_program(lua_State *L)
+{
+    program *p = luaL_checkudata(L, 1, PROGRAM);
+    lt_program_free(p->program);
+    p->program = NULL;
+    return 0;
+}
+
 static const luaL_Reg device_methods[] = {
-    {"info", get_info},      {"play", play},           {"sync", sync_device},
-    {"alloc", alloc_buffer}, {"load", load_kernel},    {"launch", launch},
-    {"time", time_kernel},   {"__gc", collect_device}, {NULL, NULL},
+    {"info", get_info},       {"play", play},     {"sync", sync_device}, {"alloc", alloc_buffer},
+    {"load", load_kernel},    {"launch", launch}, {"time", time_kernel}, {"program", new_program},
+    {"__gc", collect_device}, {NULL, NULL},
 };
 
 static const luaL_Reg buffer_methods[] = {
@@ -339,6 +438,11 @@ static const luaL_Reg kernel_methods[] = {
     {NULL, NULL},
 };
 
+static const luaL_Reg program_methods[] = {
+    {"run", run_program},      {"step", run_step},     {"free", free_program},
+    {"__close", free_program}, {"__gc", free_program}, {NULL, NULL},
+};
+
 static const luaL_Reg functions[] = {
     {"device", open_device},
     {NULL, NULL},
@@ -349,5 +453,6 @@ void lt_bind_add_devices(lua_State *L)
     lt_bind_class(L, DEVICE, device_methods);
     lt_bind_class(L, BUFFER, buffer_methods);
     lt_bind_class(L, KERNEL, kernel_methods);
+    lt_bind_class(L, PROGRAM, program_methods);
     luaL_setfuncs(L, functions, 0);
 }

@@ -90,7 +90,8 @@ local function allocate(placed, kernel, mine)
     return list, outs
 end
 
--- Poisons the outputs, but for states, launches, and reads them into `arrays` (by name). A failure
+-- Poisons the outputs, but for states, launches, and reads them into `arrays` (by name); of a state
+-- that only some blocks ran on, what they did not write is poison. A failure
 -- of a GPU ends the run, one of the CPU device is a finding: nil and its sentence.
 local function launch(run, play, arrays)
     local target = run.placed.target
@@ -106,7 +107,11 @@ local function launch(run, play, arrays)
     local ok, why = target.device:launch(run.loaded, run.kernel.launch, run.list, run.blocks)
     if not ok and not target.is_cpu then fault.device(why) end
     if not ok then return nil, why end
-    for _, out in ipairs(run.outs) do fault.reach(out.buffer:read(arrays[out.param.name])) end
+    for _, out in ipairs(run.outs) do
+        local name = out.param.name
+        fault.reach(out.buffer:read(arrays[name]))
+        if run.blocks and out.param.inout then arrays[name]:forget(run.placed.case.inputs[name]) end
+    end
     return true
 end
 

@@ -164,6 +164,11 @@ int lt_device_sync(lt_device *dev, lt_err *err)
     return dev->ops->sync(dev, err);
 }
 
+int lt_device_check_step(const lt_device *dev, const lt_step *s, lt_err *err)
+{
+    return check_launch(dev, s->kernel, &s->launch, s->args, err);
+}
+
 int lt_device_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err)
 {
     if (count < 1) return lt_fail(err, "device %s: %d steps to time", dev->info.name, count);

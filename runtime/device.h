@@ -17,6 +17,8 @@ struct lt_kernel {
     int threads; /* a block */
 };
 
+typedef struct lt_graph lt_graph; /* a device's way to start a sequence of launches again */
+
 typedef struct {
     void (*close)(lt_device *dev);
     int (*play)(lt_device *dev, const lt_play *play, lt_err *err);
@@ -34,6 +36,10 @@ typedef struct {
                   lt_err *err);
     int (*sync)(lt_device *dev, lt_err *err);
     int (*time)(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
+    /* The steps are borrowed until forget. replay only starts them: sync waits. */
+    int (*record)(lt_device *dev, const lt_step *steps, int count, lt_graph **out, lt_err *err);
+    int (*replay)(lt_device *dev, lt_graph *g, lt_err *err);
+    void (*forget)(lt_device *dev, lt_graph *g);
 } lt_device_ops;
 
 struct lt_device {
@@ -42,6 +48,8 @@ struct lt_device {
     bool compiles; /* load takes the text */
 };
 
+/* Is the step one that a launch takes? For what is launched without lt_device_launch. */
+int lt_device_check_step(const lt_device *dev, const lt_step *s, lt_err *err);
 int lt_cpu_open(lt_device **out, lt_err *err);             /* runtime/cpu/device.c */
 int lt_cuda_open(lt_device **out, int index, lt_err *err); /* runtime/cuda/device.c */
 int lt_cuda_count(void); /* GPUs; 0 without a driver; opens libcuda */

@@ -206,6 +206,19 @@ int lt_device_sync(lt_device *dev,
 int lt_device_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
 void lt_kernel_unload(lt_device *dev, lt_kernel *k);
 
+/* ---- programs: runtime/program.c: launches with resolved parameters, started again and again ----
+ */
+
+typedef struct lt_program lt_program;
+
+/* Copies the steps. On a GPU they become one graph, which serves as long as the buffers live: what
+ * changes from run to run is in device memory. Kernels and buffers stay the caller's. */
+int lt_program_new(lt_program **out, lt_device *dev, const lt_step *steps, int count, lt_err *err);
+void lt_program_free(lt_program *p);
+int lt_program_run(lt_program *p, lt_err *err); /* starts it; lt_device_sync or a read waits */
+/* One step alone, and waits: for looking at what each wrote. */
+int lt_program_run_step(lt_program *p, int step, lt_err *err);
+
 /* ---- from text to a loaded kernel: runtime/jit.c ---- */
 
 int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_report *report,

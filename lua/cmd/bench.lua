@@ -23,7 +23,7 @@ end
 
 local function input_bytes(c)
     local bytes = 0
-    for _, p in ipairs(c.args) do bytes = bytes + (p.out and 0 or p.bytes) end
+    for _, p in ipairs(c.args) do bytes = bytes + (p.out and not p.inout and 0 or p.bytes) end
     return bytes
 end
 
@@ -36,13 +36,21 @@ local function copies_of(target, c)
     return list
 end
 
--- The kernel's buffers with the inputs of each copy.
+-- Another buffer with a state as it is before a launch.
+local function state(run, p)
+    local buffer = run.mine:add(fault.reach(run.placed.target.device:alloc(p.bytes)))
+    fault.reach(buffer:write(run.placed.case.inputs[p.name]))
+    return buffer
+end
+
+-- The kernel's buffers with the inputs and states of each copy.
 local function lists_of(run, copies)
     local lists = {}
     for i, placed in ipairs(copies) do
         lists[i] = {}
         for j, p in ipairs(run.kernel.params) do
-            lists[i][j] = placed.buffers[p.name] or run.list[j]
+            lists[i][j] = placed.buffers[p.name] or i > 1 and p.inout and state(run, p)
+                or run.list[j]
         end
     end
     return lists

@@ -183,6 +183,37 @@ static int time_steps(lt_device *dev, const lt_step *steps, int count, lt_timing
     return 0;
 }
 
+/* ---- sequences ---- */
+
+struct lt_graph {
+    const lt_step *steps;
+    int count;
+};
+
+static int record(lt_device *dev, const lt_step *steps, int count, lt_graph **out, lt_err *err)
+{
+    lt_graph *g = malloc(sizeof *g);
+    if (!g) return lt_fail(err, "device %s: out of memory for a sequence", dev->info.name);
+    *g = (lt_graph){steps, count};
+    *out = g;
+    return 0;
+}
+
+static int replay(lt_device *dev, lt_graph *g, lt_err *err)
+{
+    for (int i = 0; i < g->count; i++) {
+        const lt_step *s = &g->steps[i];
+        if (launch(dev, s->kernel, &s->launch, s->args, err)) return -1;
+    }
+    return 0;
+}
+
+static void forget(lt_device *dev, lt_graph *g)
+{
+    (void)dev;
+    free(g);
+}
+
 /* ---- open ---- */
 
 static const lt_device_ops ops = {
@@ -198,6 +229,9 @@ static const lt_device_ops ops = {
     .launch = launch,
     .sync = sync_device,
     .time = time_steps,
+    .record = record,
+    .replay = replay,
+    .forget = forget,
 };
 
 static lt_device_info describe(void)

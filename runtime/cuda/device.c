@@ -274,6 +274,9 @@ static const lt_device_ops ops = {
     .launch = lt_cuda_launch,
     .sync = sync_device,
     .time = lt_cuda_time,
+    .record = lt_cuda_record_graph,
+    .replay = lt_cuda_replay_graph,
+    .forget = lt_cuda_forget,
 };
 
 static int find_device(lt_cuda_device *d, int index, lt_err *err)

@@ -55,6 +55,17 @@ int lt_cuda_enqueue(lt_cuda_device *d, lt_kernel *k, const lt_launch *l, const l
 int lt_cuda_launch(lt_device *dev, lt_kernel *k, const lt_launch *l, const lt_arg *args,
                    lt_err *err);
 
+/* graph.c */
+int lt_cuda_graph_make(lt_cuda_device *d, const lt_step *steps, int count, int repeats,
+                       lt_cu_exec *out, lt_err *err); /* the steps, `repeats` times in a row */
+/* Starts it, with the steps as suspects of what goes wrong. */
+int lt_cuda_graph_start(lt_cuda_device *d, const lt_step *steps, int count, lt_cu_exec exec,
+                        lt_err *err);
+int lt_cuda_record_graph(lt_device *dev, const lt_step *steps, int count, lt_graph **out,
+                         lt_err *err);
+int lt_cuda_replay_graph(lt_device *dev, lt_graph *g, lt_err *err);
+void lt_cuda_forget(lt_device *dev, lt_graph *g);
+
 /* time.c */
 int lt_cuda_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
 

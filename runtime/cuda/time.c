@@ -1,5 +1,4 @@
-/* time.c: how long a sequence of launches takes: captured into one graph, replayed between events.
- * Programmatic launches become programmatic edges of the graph. */
+/* time.c: how long a sequence of launches takes: repeated in one graph, replayed between events. */
 #include "device.h"
 
 #include <math.h>
@@ -21,26 +20,6 @@ typedef struct {
     lt_cu_exec exec;
 } run;
 
-/* A capture that was begun is ended, whatever happened in it; the first error is the one told. */
-static int capture(run *r, lt_cu_graph *out, lt_err *err)
-{
-    lt_cuda_device *d = r->d;
-    if (lt_cuda_try(d, StreamBeginCapture, (d->stream, LT_CU_CAPTURE_THREAD_LOCAL), err)) return -1;
-    int failed = 0;
-    for (int n = 0; n < r->repeats && !failed; n++)
-        for (int i = 0; i < r->count && !failed; i++) {
-            const lt_step *s = &r->steps[i];
-            failed = lt_cuda_enqueue(d, s->kernel, &s->launch, s->args, err);
-        }
-    lt_cu_graph graph = NULL;
-    const lt_cu_result ended = d->cu.StreamEndCapture(d->stream, &graph);
-    if (!failed) failed = lt_cuda_result(d, ended, "cuStreamEndCapture", err);
-    if (failed && graph) d->cu.GraphDestroy(graph);
-    if (failed) return -1;
-    *out = graph;
-    return 0;
-}
-
 static void drop_graph(run *r)
 {
     if (r->exec) r->d->cu.GraphExecDestroy(r->exec);
@@ -49,22 +28,14 @@ static void drop_graph(run *r)
 
 static int make_graph(run *r, lt_err *err)
 {
-    lt_cuda_device *d = r->d;
-    lt_cu_graph graph = NULL;
     drop_graph(r);
-    if (capture(r, &graph, err)) return -1;
-    const int failed = lt_cuda_try(d, GraphInstantiateWithFlags, (&r->exec, graph, 0), err);
-    d->cu.GraphDestroy(graph);
-    if (failed) return -1;
-    return lt_cuda_try(d, GraphUpload, (r->exec, d->stream), err);
+    return lt_cuda_graph_make(r->d, r->steps, r->count, r->repeats, &r->exec, err);
 }
 
 /* Names the steps as suspects and starts the graph. */
 static int start(run *r, lt_err *err)
 {
-    for (int i = 0; i < r->count; i++)
-        lt_cuda_record(r->d, r->steps[i].kernel, &r->steps[i].launch);
-    return lt_cuda_try(r->d, GraphLaunch, (r->exec, r->d->stream), err);
+    return lt_cuda_graph_start(r->d, r->steps, r->count, r->exec, err);
 }
 
 static int replay(run *r, double *us, lt_err *err)
