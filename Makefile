@@ -19,7 +19,7 @@ WARN   := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prot
           -Wdouble-promotion -Wundef
 FLAGS   = -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) $(SANFLAGS) -ffp-contract=off -fPIE \
           -I. -I$(G) -I/usr/include/lua5.4 -MMD -MP
-LIBS   := -l:liblua5.4-cjson.a -l:liblua5.4.a -l:libtcc.a -l:libmd.a -lm -ldl -lpthread
+LIBS   := -l:liblua5.4-cjson.a -l:liblua5.4.a -l:libtcc.a -l:libmd.a -l:libpcre2-8.a -lm -ldl -lpthread
 
 EMBED  := $(shell find gen lua families templates cache/tuned -type f \
             \( -name '*.lua' -o -name '*.cut' -o -name '*.h' -o -name '*.txt' \) \
@@ -52,7 +52,7 @@ $(B)/lathe: $(OBJ)
 	@$(CC) $(SANFLAGS) -pie -o $@ $^ $(LIBS)
 
 lathe: $(B)/lathe
-	@cp $< $@
+	@cp $< $@.new && mv $@.new $@
 
 setup: ## find what the build needs, install what is missing
 	@tools/setup.sh
@@ -61,14 +61,16 @@ objects: $(OBJ)
 programs: $(B)/lathe $(TESTS)
 test-objects: $(TESTC:%.c=$(O)/%.o) $(FAKE) $(GPUC:%.c=$(O)/%.o)
 
-# The generated sources.
-$(G)/embedded.list: FORCE | setup
+# The generated sources. A list changes when its words do: a file that went away is noticed.
+$(G)/embedded.list: WORDS = $(EMBED) $(ARGPARSE)
+$(G)/families.list: WORDS = $(FAMILIES)
+$(G)/%.list: FORCE | setup
 	@mkdir -p $(G)
-	@echo '$(EMBED) $(ARGPARSE)' | cmp -s - $@ || echo '$(EMBED) $(ARGPARSE)' > $@
+	@echo '$(WORDS)' | cmp -s - $@ || echo '$(WORDS)' > $@
 $(G)/embedded.c: $(G)/embedded.list $(EMBED) tools/embed.lua
 	@$(LUA) tools/embed.lua $(G) $(EMBED) $(ARGPARSE)
 $(G)/embedded.S: $(G)/embedded.c ;
-$(G)/reference.h: tools/reference.lua $(FAMILIES) $(wildcard gen/*.lua) | setup
+$(G)/reference.h: $(G)/families.list tools/reference.lua $(FAMILIES) $(wildcard gen/*.lua) | setup
 	@mkdir -p $(G)
 	@$(LUA) tools/reference.lua $(G) $(FAMILIES)
 $(G)/reference.c: $(G)/reference.h ;
@@ -95,7 +97,7 @@ $(B)/gpu/%: $(O)/tests/gpu/%.o $(LIB)
 	@mkdir -p $(@D)
 	@$(CC) $(SANFLAGS) -pie -o $@ $^ $(LIBS)
 
-demo: lathe ## one kernel from its description to its check, on the CPU device
+demo: lathe ## a few kernels from their description to their check, on the default device
 	@tools/demo.sh
 test: lathe programs ## all tests that need no GPU: minutes
 	@tools/run-tests.sh $(B) c lua golden compile check

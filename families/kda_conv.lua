@@ -1,6 +1,6 @@
 -- KDA's short convolution: a causal window of four values a channel, SiLU, and for the heads of q
--- and k the L2 norm: a = sum over j of window[c,j] * taps[c,j], s = a * sigmoid(a), y = s / sqrt(sum
--- over the head of s^2 + 1e-6) (v: y = s). x is the first 3 * HEADS * D columns of rows of STRIDE.
+-- and k the L2 norm: a = sum over j of window[c,j] * taps[c,j], s = a * sigmoid(a), y = s / sqrt(
+-- sum over the head of s^2 + 1e-6) (v: y = s). x is the first 3 * HEADS * D columns of its rows.
 -- Bound by the launch: 48 bytes a channel, 1.2 MB at 64 heads of 128.
 -- NaN in x: its head's row, its channel's next three outputs and the window become NaN; a slot is
 -- never computed from x.
@@ -18,6 +18,11 @@ end
 local function class() return "fma4_head" end  -- taps in order; a head's squares by lanes, warps
 local function keep() return true end
 local function threads(s) return (s.D + 31) // 32 * 32 end  -- a thread a channel, a block a head
+
+-- Every other head's are so small that the norm's 1e-6 shows.
+local function taps(s, i, random)
+    return (random(65537) - 32768) / (i // (4 * s.D) % 2 == 0 and 32768 or 1 << 27)
+end
 
 -- Each row has a slot of its own, counted from the pool's end; every fourth row is padding.
 local function slots(s, i) return i % 4 == 2 and -1 or s.SLOTS - 1 - i end
@@ -59,7 +64,7 @@ local rows = family("kda_conv.rows", {
             { M = 1, HEADS = 22, D = 128, STRIDE = 8726, SLOTS = 2 },
             { M = 4, HEADS = 21, D = 128, STRIDE = 8341, SLOTS = 5 },
         },
-        draw = { slots = slots },
+        draw = { taps = taps, slots = slots },
     },
 })
 
@@ -98,7 +103,7 @@ local tokens = family("kda_conv.tokens", {
             { M = 2, HEADS = 22, D = 128, STRIDE = 8726, SLOTS = 3 },
             { M = 4, HEADS = 21, D = 128, STRIDE = 8341, SLOTS = 5 },
         },
-        draw = { slot = slot, snaps = snaps },
+        draw = { taps = taps, slot = slot, snaps = snaps },
     },
 })
 

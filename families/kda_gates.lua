@@ -11,8 +11,8 @@ return family("kda_gates", {
     shape = { "M", "HEADS", "D", "FSTRIDE", "FOFFSET", "BSTRIDE", "BOFFSET" },
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
-        if s.FOFFSET + s.HEADS * s.D > s.FSTRIDE then return nil, "f goes past the end of its row" end
-        if s.BOFFSET + s.HEADS > s.BSTRIDE then return nil, "b goes past the end of its row" end
+        if s.FOFFSET + s.HEADS * s.D > s.FSTRIDE then return nil, "f goes past its row's end" end
+        if s.BOFFSET + s.HEADS > s.BSTRIDE then return nil, "b goes past its row's end" end
         return true
     end,
 

@@ -1,8 +1,13 @@
--- KDA's output: each head's RMS norm with weight and a sigmoid gate, y = o / sqrt(mean over the head
--- of o^2 + 1e-5) * w * sigmoid(gate). The gate is columns GOFFSET and on of rows of GSTRIDE.
--- Bound by the launch: 8 bytes a channel. NaN in a head's o makes its row of y NaN; in the gate, one
--- element.
+-- KDA's output: each head's RMS norm with weight and a sigmoid gate, y = o / sqrt(mean over the
+-- head of o^2 + 1e-5) * w * sigmoid(gate). The gate is columns GOFFSET and on of rows of GSTRIDE.
+-- Bound by the launch: 8 bytes a channel. NaN in a head's o makes its row of y NaN; in the gate,
+-- one element.
 local family = require("gen.family")
+
+-- Every other head is so small that the mean's 1e-5 shows.
+local function draw_o(s, i, random)
+    return (random(65537) - 32768) / (i // s.D % 2 == 0 and 1 << 14 or 1 << 23)
+end
 
 return family("kda_out", {
     rev = 1,
@@ -13,7 +18,7 @@ return family("kda_out", {
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.D > 1024 then return nil, "a head is more than a warp's registers hold" end
         if s.GOFFSET + s.HEADS * s.D > s.GSTRIDE then
-            return nil, "the gate goes past the end of its row"
+            return nil, "the gate goes past its row's end"
         end
         return true
     end,
@@ -46,5 +51,6 @@ return family("kda_out", {
             { M = 1, HEADS = 22, D = 128, GSTRIDE = 2816, GOFFSET = 0 },
             { M = 2, HEADS = 21, D = 128, GSTRIDE = 5376, GOFFSET = 2688 },
         },
+        draw = { o = draw_o },
     },
 })

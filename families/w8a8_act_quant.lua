@@ -20,7 +20,7 @@ return family("w8a8_act_quant", {
     },
     knobs = { { "warps", 8, 16, 4, 32 } },  -- warps a row
     class = function() return "exact" end,  -- a maximum and one division: no order matters
-    keep = function() return true end,
+    keep = function(s, v) return v.warps == 32 or 2 * 256 * v.warps >= s.K end,  -- two passes
     launch = function(s, v) return { grid = s.M, block = 32 * v.warps } end,
     work = function(s) return { bytes = s.M * (3 * s.K + 4), flops = 2 * s.M * s.K } end,
 

@@ -3,6 +3,7 @@
 local message = require("gen.message")
 local name = require("gen.name")
 local shape = require("gen.shape")
+local template = require("gen.template")
 local variant = require("gen.variant")
 
 local catalog = {}
@@ -19,22 +20,10 @@ local function require_gen(module)
 end
 
 local function sandbox()
-    local names = {
-        require = require_gen, math = math, string = string, table = table, ipairs = ipairs,
-        tostring = tostring, tonumber = tonumber, error = error, assert = assert,
-        select = select, type = type,
-    }
-    return setmetatable({}, {
-        __index = function(_, key)
-            if names[key] == nil then
-                error(("unknown name '%s'"):format(tostring(key)), 2)
-            end
-            return names[key]
-        end,
-        __newindex = function(_, key)
-            error(("'%s' cannot be set (a family's own names are local)"):format(key), 2)
-        end,
-    })
+    local names = template.libraries("a family")
+    names.require, names.ipairs, names.select, names.type = require_gen, ipairs, select, type
+    names.tostring, names.tonumber, names.error, names.assert = tostring, tonumber, error, assert
+    return template.sealed(names, "", "a family")
 end
 
 -- The families that a file returns, as a list.
@@ -46,7 +35,9 @@ local function run(path, source)
         error(("%s: a family or a list of families must be returned, got %s"):format(
             path, message.describe(result)), 0)
     end
-    return result.name and { result } or result
+    if result.name then return { result } end
+    if #result == 0 then error(("%s: the list of families is empty"):format(path), 0) end
+    return result
 end
 
 local function add(c, family, path)

@@ -16,11 +16,13 @@ local PRELUDES <const> = {
     cpu = { "templates/prelude/cpu.h" },  -- the host has exact.h's functions as symbols
 }
 
--- An error in a field of a family: at the first line where that is a function, else in its file.
-local function blame(family, field, sentence)
+-- An error in a field of a family: at the first line of the function to blame, which may be the
+-- field itself, else in its file.
+local function blame(family, field, sentence, culprit)
     local where = family.file
-    if type(family[field]) == "function" then
-        local info = debug.getinfo(family[field], "S")
+    culprit = culprit or family[field]
+    if type(culprit) == "function" then
+        local info = debug.getinfo(culprit, "S")
         where = ("%s:%d"):format(info.short_src, info.linedefined)
     end
     error(("%s: family %s: %s: %s"):format(where, family.name, field, sentence), 0)
@@ -50,8 +52,8 @@ local function class_of(family, s, v)
 end
 
 local function params_of(family, s, v)
-    local params, wrong, field = param.list(family, s, v)
-    if not params then blame(family, field, wrong) end
+    local params, wrong, field, culprit = param.list(family, s, v)
+    if not params then blame(family, field, wrong, culprit) end
     return params
 end
 
@@ -82,7 +84,7 @@ local function find_template(family, s, v, dev, target, read)
         local source = read(path)
         if source then return path, source end
     end
-    error(("family %s: no template (looked for %s and %s)"):format(family.name, own, common), 0)
+    blame(family, "template", ("there is none (looked for %s and %s)"):format(own, common))
 end
 
 -- enum { M = 2, N = 4096, COLS = 2 };

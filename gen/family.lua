@@ -127,7 +127,7 @@ local function args_fault(t)
     local wrong = param.fault(t.args, t.shape)
     if wrong then return "args: " .. wrong end
     for _, row in ipairs(t.args) do
-        if row.out then return nil end
+        if row.out or row.inout then return nil end
     end
     return "args: none is out, so the kernel would compute nothing"
 end

@@ -12,13 +12,13 @@ function name.symbol(family_name)
     return (family_name:gsub("%.", "_"))
 end
 
--- w8a8_gemv__m2_n4096_k11264__c2w8s1u2; one that is too long is an error at the caller's line.
+-- w8a8_gemv__m2_n4096_k11264__c2w8s1u2; one that is too long is an error.
 function name.kernel(family, s, v)
     local text = ("%s__%s__%s"):format(
         name.symbol(family.name), shape.text(family, s), variant.text(family, v))
     if #text > MOST then
         error(("kernel name %s has %d letters, at most %d are allowed"):format(
-            text, #text, MOST), 2)
+            text, #text, MOST), 0)
     end
     return text
 end

@@ -8,6 +8,7 @@ local order = require("gen.order")
 local param = {}
 
 local MOST <const> = 24  -- ORDER PARAMS: LT_MAX_PARAMS of runtime/lathe.h
+local MOST_BYTES <const> = 1 << 62  -- of one parameter: past any memory, and a product stays whole
 local LEGAL <const> = {
     [1] = true, [2] = true, [3] = true, out = true, inout = true, layout = true,
 }
@@ -73,16 +74,21 @@ function param.fault(list, sizes)
     end
 end
 
--- Appends the rows with their extents and bytes for shape s; a sentence when one has none.
+-- Appends the rows with their extents and bytes for shape s; a sentence when one has none, and the
+-- function that gave it.
 local function evaluate(rows, s, scratch, params)
     for _, row in ipairs(rows) do
         local format = ctype.find(row[2])
         local extents, bytes = {}, format.bytes
         for i, extent in ipairs(row[3]) do
             local value = type(extent) == "function" and extent(s) or s[extent] or extent
+            local culprit = type(extent) == "function" and extent or nil
             if math.type(value) ~= "integer" or value < 1 then
                 return ("extent %d of '%s' must be an integer of 1 or more, got %s"):format(
-                    i, row[1], message.describe(value))
+                    i, row[1], message.describe(value)), culprit
+            end
+            if value > MOST_BYTES // bytes then
+                return ("'%s' is larger than any memory"):format(row[1]), culprit
             end
             extents[i], bytes = value, bytes * value
         end
@@ -106,17 +112,25 @@ local function whole_fault(params)
     end
 end
 
--- { name, ctype, extents, bytes, out, inout, scratch, layout } for each parameter; or nil, a
--- sentence and the field of the family that it is about.
-function param.list(family, s, v)
+-- { name, ctype, extents, bytes, out, inout, scratch, layout } for each arg; or nil, a sentence,
+-- the field of the family that it is about and, where one is to blame, the function in it.
+function param.args(family, s)
     local params = {}
-    local wrong = evaluate(family.args, s, false, params) or whole_fault(params)
-    if wrong then return nil, wrong, "args" end
-    if not family.scratch then return params end
+    local wrong, culprit = evaluate(family.args, s, false, params)
+    wrong = wrong or whole_fault(params)
+    if wrong then return nil, wrong, "args", culprit end
+    return params
+end
+
+-- The same for all parameters, scratch behind the args.
+function param.list(family, s, v)
+    local params, wrong, field, culprit = param.args(family, s)
+    if not params or not family.scratch then return params, wrong, field, culprit end
     local rows = family.scratch(s, v)
-    wrong = param.fault(rows, family.shape) or evaluate(rows, s, true, params)
-        or whole_fault(params)
-    if wrong then return nil, wrong, "scratch" end
+    wrong = param.fault(rows, family.shape)
+    if not wrong then wrong, culprit = evaluate(rows, s, true, params) end
+    wrong = wrong or whole_fault(params)
+    if wrong then return nil, wrong, "scratch", culprit end
     return params
 end
 

@@ -6,8 +6,9 @@ local order = require("gen.order")
 
 local template = {}
 
--- A read-only view of t: an unknown name in it is an error at the line that asks for it.
-function template.sealed(t, prefix)
+-- A read-only view of t: an unknown name in it is an error at the line that asks for it. author:
+-- who asks, where that is no template.
+function template.sealed(t, prefix, author)
     return setmetatable({}, {
         __index = function(_, key)
             local value = t[key]
@@ -17,25 +18,37 @@ function template.sealed(t, prefix)
             return value
         end,
         __newindex = function(_, key)
-            error(("'%s%s' cannot be set (a template's own names are local)"):format(
-                prefix, tostring(key)), 2)
+            error(("'%s%s' cannot be set (%s's own names are local)"):format(
+                prefix, tostring(key), author or "a template"), 2)
         end,
         __len = function() return #t end,
     })
 end
 
-local function copy_without(t, ...)
+local function copy_of(t)
     local copy = {}
     for _, key in ipairs(order.keys(t)) do copy[key] = t[key] end
-    for _, key in ipairs({ ... }) do copy[key] = nil end
     return copy
 end
 
--- What every template and lib sees; not what differs from run to run.
+-- The same for what an author may see of Lua's libraries: nothing that differs from run to run.
+function template.libraries(author)
+    local functions, texts = copy_of(math), copy_of(string)
+    functions.random, functions.randomseed, texts.dump = nil, nil, nil
+    return {
+        math = template.sealed(functions, "math.", author),
+        string = template.sealed(texts, "string.", author),
+        table = template.sealed(copy_of(table), "table.", author),
+    }
+end
+
+local LIBRARIES <const> = template.libraries()
+
+-- What every template and lib sees.
 local COMMON <const> = {
     ipairs = ipairs,
-    math = template.sealed(copy_without(math, "random", "randomseed"), "math."),
-    string = template.sealed(copy_without(string, "dump"), "string."),
+    math = LIBRARIES.math,
+    string = LIBRARIES.string,
     f32 = ctype.f32,
     ctype = ctype.spelling,
 }
@@ -99,7 +112,7 @@ end
 -- The lines of the template `source`: { text, file, line } each. env: names that it sees besides
 -- the common ones; opts.read(path) gives a lib's text or nil. A mistake is an error "path:line: ".
 function template.render(path, source, env, opts)
-    local out, pasted, lib_names = {}, {}, copy_without(COMMON)
+    local out, pasted, lib_names = {}, {}, copy_of(COMMON)
     function lib_names.use(lib)
         local lib_path = ("templates/lib/%s.cut"):format(tostring(lib))
         if pasted[lib_path] then return end
@@ -108,7 +121,7 @@ function template.render(path, source, env, opts)
         if not text then error(("no lib '%s' (%s)"):format(tostring(lib), lib_path), 2) end
         run(lib_path, text, template.sealed(lib_names, ""), out)
     end
-    local names = copy_without(lib_names)
+    local names = copy_of(lib_names)
     for _, key in ipairs(order.keys(env)) do names[key] = env[key] end
     run(path, source, template.sealed(names, ""), out)
     return out

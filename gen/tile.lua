@@ -45,6 +45,7 @@ function tile.is_kept(s, v, units, dev)
     local shared = v.split > 1 and warps_a_block * v.tiles * tile.halves(s.M) * WARP_SUMS or 0
     return warps_a_block >= 4 and warps_a_block <= 16
         and shared <= STATIC_SHARED
+        and (v.tiles > 1 or v.mma == 0 or tile.count(s.N) < 16 * dev.sms)  -- many: long streams
         and (v.groups == 1 or warps_a_block == 4 or tile.blocks(s.N, v) * v.parts >= dev.sms)
         and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
         and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight

@@ -83,7 +83,7 @@ function variant.parse(family, text)
             return nil, ("family %s: variant '%s' has no %s at '%s'"):format(
                 family.name, text, knob[1], rest)
         end
-        v[knob[1]], rest = math.tointeger(tonumber(digits)), rest:sub(#digits + 2)
+        v[knob[1]], rest = math.tointeger(tonumber(digits)) or digits, rest:sub(#digits + 2)
     end
     if rest ~= "" then
         return nil, ("family %s: variant '%s' does not end at '%s'"):format(
@@ -98,6 +98,12 @@ local function knob_names(family)
     return names
 end
 
+-- What could be written instead.
+local function hint(family)
+    local first = family.knobs[1]
+    return first and ("write %s=%d"):format(first[1], first[2]) or "it has no knobs"
+end
+
 -- The variant of "cols=2,warps=8", or nil and a sentence. A knob that is not named has its value
 -- in `base`, or its first one.
 function variant.from_words(family, words, base)
@@ -106,15 +112,16 @@ function variant.from_words(family, words, base)
     for word in (words == "" and "" or words .. ","):gmatch("(.-),") do
         local knob, digits = word:match("^(%l+)=(%d+)$")
         if not knob then
-            return nil, ("'%s' is not a knob and its value (write cols=2)"):format(word)
+            return nil, ("'%s' is not a knob and its value (%s)"):format(word, hint(family))
         end
         if not v[knob] then
             local names = knob_names(family)
-            return nil, ("family %s: unknown knob '%s'%s (the knobs are %s)"):format(family.name,
-                knob, message.did_you_mean(knob, names), table.concat(names, " "))
+            local known = #names > 0 and "the knobs are " .. table.concat(names, " ")
+            return nil, ("family %s: unknown knob '%s'%s (%s)"):format(family.name, knob,
+                message.did_you_mean(knob, names), known or hint(family))
         end
         if seen[knob] then return nil, ("knob '%s' is given twice"):format(knob) end
-        v[knob], seen[knob] = math.tointeger(tonumber(digits)), true
+        v[knob], seen[knob] = math.tointeger(tonumber(digits)) or digits, true
     end
     return finish(family, v)
 end

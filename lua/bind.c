@@ -164,16 +164,17 @@ static int list_files(lua_State *L)
     return 1;
 }
 
-static int get_root(lua_State *L)
-{
-    const char *root = lt_files_root();
-    lua_pushstring(L, root ? root : "");
-    return 1;
-}
-
 static int get_time(lua_State *L)
 {
     lua_pushnumber(L, lt_now_us());
+    return 1;
+}
+
+/* memory() -> bytes of this machine; 0: unknown */
+static int get_memory(lua_State *L)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    lua_pushinteger(L, pages > 0 && bytes > 0 ? (lua_Integer)pages * bytes : 0);
     return 1;
 }
 
@@ -186,7 +187,7 @@ static int is_watched(lua_State *L)
 
 static const luaL_Reg functions[] = {
     {"settings", get_settings}, {"setting", get_setting},   {"set", set_setting},
-    {"read", read_file},        {"list", list_files},       {"root", get_root},
+    {"read", read_file},        {"list", list_files},       {"memory", get_memory},
     {"now_us", get_time},       {"is_watched", is_watched}, {NULL, NULL},
 };
 
@@ -198,6 +199,8 @@ static int open_lathe(lua_State *L)
     lt_bind_add_arrays(L);
     lt_bind_add_devices(L);
     lt_bind_add_cache(L);
+    lt_bind_add_weights(L);
+    lt_bind_add_tokenizer(L);
     return 1;
 }
 
@@ -243,10 +246,12 @@ static void set_searchers(lua_State *L)
     lua_pop(L, 1);
 }
 
-/* ---- Ctrl-C: the running script ends with an error at its next line, so that what it holds is
- * closed; a second one ends the program at once ---- */
+/* ---- Ctrl-C and the like: the running script ends with an error at its next line, so that what it
+ * holds is closed; a second one ends the program at once ---- */
 
-static lua_State *running; /* what the handler, which gets no context, interrupts */
+static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
+static lua_State *running;                /* what the handler, which gets no context, interrupts */
+static volatile sig_atomic_t interrupted; /* by which signal; 0: by none */
 
 static void raise_interrupt(lua_State *L, lua_Debug *where)
 {
@@ -259,19 +264,59 @@ static void raise_interrupt(lua_State *L, lua_Debug *where)
 static void on_interrupt(int number)
 {
     signal(number, SIG_DFL);
+    interrupted = number;
     lua_sethook(running, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT,
                 1);
 }
 
+/* A signal that was ignored from the start (nohup) stays so. */
+static void listen(void (*handler)(int))
+{
+    for (size_t i = 0; i < lt_countof(interrupts); i++)
+        if (signal(interrupts[i], handler) == SIG_IGN) signal(interrupts[i], SIG_IGN);
+}
+
 /* ---- the run ---- */
 
-/* Adds where a bug happened; sentences for the user stay as they are. */
-static int add_trace(lua_State *L)
+static bool begins(const char *text, const char *start)
 {
-    const char *text = lua_tostring(L, 1);
-    const bool is_ours = text && (!strncmp(text, "lua/", 4) || !strncmp(text, "lib/", 4) ||
-                                  !strncmp(text, "gen/", 4));
-    if (is_ours || (text && lt_config_int(LT_SET_DEBUG) > 0)) luaL_traceback(L, L, text, 1);
+    return !strncmp(text, start, strlen(start));
+}
+
+/* Pushes "families/x.lua:12: " where a family or a template called into gen/; else nothing. */
+static bool push_author(lua_State *L)
+{
+    lua_Debug frame;
+    for (int level = 0; lua_getstack(L, level, &frame); level++) {
+        lua_getinfo(L, "Sl", &frame);
+        const char *file = frame.source + (*frame.source == '@');
+        if (frame.currentline < 0 || begins(file, "gen/")) continue; /* C, or called from above */
+        if (!begins(file, "families/") && !begins(file, "templates/")) return false;
+        lua_pushfstring(L, "%s:%d: ", file, frame.currentline);
+        return true;
+    }
+    return false;
+}
+
+/* Adds where a bug happened; sentences for the user stay as they are. What fails in gen/ because an
+ * author gave it nonsense is the author's. */
+static int add_place(lua_State *L)
+{
+    if (lua_istable(L, 1) && lua_getfield(L, 1, "text") == LUA_TSTRING) {
+        lua_settop(L, 1); /* of lua/fault.lua */
+        return 1;
+    }
+    lua_settop(L, 1);
+    const bool has_text = lua_type(L, 1) == LUA_TSTRING;
+    const char *text = has_text ? lua_tostring(L, 1) : "an error without a sentence";
+    if (has_text && !begins(text, "lua/") && !begins(text, "lib/") && !begins(text, "gen/"))
+        return 1;
+    if (push_author(L)) {
+        lua_pushstring(L, text);
+        lua_concat(L, 2);
+    } else {
+        luaL_traceback(L, L, text, 1);
+    }
     return 1;
 }
 
@@ -316,15 +361,13 @@ int lt_start(int argc, char **argv)
         return 3;
     }
     running = L;
-    signal(SIGINT, on_interrupt);
-    lua_pushcfunction(L, add_trace);
+    listen(on_interrupt);
+    lua_pushcfunction(L, add_place);
     lua_pushcfunction(L, run);
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);
     const int failed = lua_pcall(L, 2, 1, 1);
-    const char *text = failed ? lua_tostring(L, -1) : NULL;
-    const bool interrupted = text && strstr(text, "interrupted") == text;
-    signal(SIGINT, SIG_DFL);
+    listen(SIG_DFL);
     int code = 0;
     if (!failed) code = (int)lua_tointeger(L, -1);
     if (failed && !interrupted) code = print_error(L);
@@ -333,6 +376,6 @@ int lt_start(int argc, char **argv)
         fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");
         code = code ? code : 3;
     }
-    if (interrupted) raise(SIGINT); /* so that the shell knows why it ended */
+    if (failed && interrupted) raise(interrupted); /* so that the shell knows why it ended */
     return code;
 }

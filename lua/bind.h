@@ -30,8 +30,10 @@ lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer
 bool lt_bind_flag(lua_State *L, int index, const char *name);
 
 /* Each adds its functions to the module's table, which is on top. */
-void lt_bind_add_arrays(lua_State *L);  /* bind_array.c */
-void lt_bind_add_devices(lua_State *L); /* bind_device.c */
-void lt_bind_add_cache(lua_State *L);   /* bind_cache.c */
+void lt_bind_add_arrays(lua_State *L);    /* bind_array.c */
+void lt_bind_add_devices(lua_State *L);   /* bind_device.c */
+void lt_bind_add_cache(lua_State *L);     /* bind_cache.c */
+void lt_bind_add_weights(lua_State *L);   /* bind_weights.c */
+void lt_bind_add_tokenizer(lua_State *L); /* bind_tokenizer.c */
 
 #endif

@@ -66,6 +66,15 @@ static int build(lua_State *L)
     return 1;
 }
 
+/* prepare(): before anything is compiled; fails where a setting cannot be obeyed */
+static int prepare(lua_State *L)
+{
+    lt_err err = {{0}};
+    if (lt_jit_prepare(&err)) return lt_bind_fail(L, &err);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
 /* key(kernel of gen/emit.lua) -> key, its fields as text */
 static int get_key(lua_State *L)
 {
@@ -248,10 +257,7 @@ static const luaL_Reg store_methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"build", build},
-    {"key", get_key},
-    {"store", open_store},
-    {NULL, NULL},
+    {"prepare", prepare}, {"build", build}, {"key", get_key}, {"store", open_store}, {NULL, NULL},
 };
 
 void lt_bind_add_cache(lua_State *L)

@@ -225,13 +225,14 @@ static int free_kernel(lua_State *L)
     return 0;
 }
 
-/* { grid = { x, y, z }, block =, shared = } */
+/* { grid = { x, y, z }, block =, shared =, programmatic = flag } */
 static lt_launch read_launch(lua_State *L, int index)
 {
     lt_launch l = {.block = {0, 1, 1}};
     luaL_checktype(L, index, LUA_TTABLE);
     l.block[0] = (unsigned)lt_bind_field(L, index, "block", 0);
     l.shared = (unsigned)lt_bind_field(L, index, "shared", 0);
+    l.programmatic = lt_bind_flag(L, index, "programmatic");
     if (lua_getfield(L, index, "grid") != LUA_TTABLE) luaL_error(L, "field 'grid' is missing");
     for (int i = 0; i < 3; i++) {
         lua_geti(L, -1, i + 1);

@@ -59,7 +59,7 @@ local function run_variant(pair, job, v, options)
     for i, placed in ipairs(pair) do
         kernels[i] = choice.kernel(job.family, job.shape, v, placed.target.arch, placed.target.dev)
     end
-    local blocks = job.real and check.blocks(kernels[2].launch.grid, options.seed) or nil
+    local blocks = job.real and check.blocks(kernels[2], options.seed) or nil
     local runs <close> = setmetatable({}, { __close = function(list)
         for _, run in ipairs(list) do run:free() end
     end })

@@ -3,10 +3,11 @@
 local ctype = require("gen.ctype")
 local fault = require("lua.fault")
 local lathe = require("lathe")
+local message = require("gen.message")
 local param = require("gen.param")
 local sample = require("gen.sample")
 local scope = require("lua.scope")
-local variant = require("gen.variant")
+local shape = require("gen.shape")
 
 local case = {}
 
@@ -32,15 +33,6 @@ local function count(p)
     return n
 end
 
--- The args, evaluated for shape s, without scratch.
-local function args_of(family, s)
-    local list = {}
-    for _, p in ipairs(fault.expect(param.list(family, s, variant.all(family)[1]))) do
-        if not p.scratch then list[#list + 1] = p end
-    end
-    return list
-end
-
 local function array(c, name, n) return c.mine:add(fault.reach(lathe.array(name, n))) end
 
 -- Is the arg in the file? Then a holds it.
@@ -50,13 +42,33 @@ local function load_from(job, p, a)
     return found
 end
 
+local function refuse_draw(family, p, sentence)
+    fault.usage(("%s: family %s: check: draw of '%s': %s"):format(
+        family.file, family.name, p.name, sentence))
+end
+
 -- random(n): an integer from 0 to n - 1, the same for the same seed and name.
-local function generator(seed, name)
+local function generator(family, p, seed)
     local state = seed
-    for i = 1, #name do state = state * 31 + name:byte(i) end
+    for i = 1, #p.name do state = state * 31 + p.name:byte(i) end
     return function(n)
+        if math.type(n) ~= "integer" or n < 1 then
+            refuse_draw(family, p, "random takes an integer of 1 or more, got "
+                .. message.describe(n))
+        end
         state = state * 6364136223846793005 + 1442695040888963407
         return (state >> 33) % n
+    end
+end
+
+local function draw_each(c, p, a, draw, random)
+    for i = 0, count(p) - 1 do
+        local x = draw(c.shape, i, random)
+        if type(x) ~= "number" then
+            refuse_draw(c.family, p, ("element %d must be a number, got %s"):format(
+                i, message.describe(x)))
+        end
+        a:set(i, x)
     end
 end
 
@@ -65,12 +77,12 @@ local function fill(c, p, job)
     local a = array(c, p.ctype, count(p))
     if job.file and load_from(job, p, a) then return a end
     local draw = distribution(c.family, p, job.integers)
-    if type(draw) == "string" then
-        fault.expect(a:draw(draw, job.seed, p.name))
+    if type(draw) == "function" then
+        draw_each(c, p, a, draw, generator(c.family, p, job.seed))
         return a
     end
-    local random = generator(job.seed, p.name)
-    for i = 0, count(p) - 1 do a:set(i, draw(c.shape, i, random)) end
+    local ok, why = a:draw(draw, job.seed, p.name)
+    if not ok then refuse_draw(c.family, p, why) end
     return a
 end
 
@@ -84,6 +96,17 @@ local function add_truth(c, p, pointers)
     c.magnitude[p.name] = array(c, "f64", count(p))
     c.magnitude[p.name]:zero()
     pointers[#pointers + 1] = c.magnitude[p.name]
+end
+
+-- Refuses what this machine cannot hold: the system would end the program in the middle. Inputs are
+-- there twice, on the host and on the device; outputs also as value and magnitude.
+local function check_memory(family, s, args)
+    local bytes, most = 0.0, lathe.memory()
+    for _, p in ipairs(args) do bytes = bytes + 2 * p.bytes + (p.out and 16 * count(p) or 0) end
+    if most > 0 and bytes > most then
+        fault.usage(("%s: %s takes %.0f GB, this machine has %.0f (choose a smaller shape)"):format(
+            family.name, shape.text(family, s), bytes / 1e9, most / 1e9))
+    end
 end
 
 local function prepare(c, job)
@@ -105,9 +128,11 @@ end
 function case.new(job)
     local c = setmetatable({
         family = job.family, shape = job.shape, integers = job.integers,
-        args = args_of(job.family, job.shape), inputs = {}, truth = {}, magnitude = {},
+        args = fault.expect(param.args(job.family, job.shape)), inputs = {}, truth = {},
+        magnitude = {},
         mine = scope.new(),
     }, { __index = case, __close = case.free })
+    check_memory(c.family, c.shape, c.args)
     prepare(c, job)
     return c
 end

@@ -16,19 +16,34 @@ local SAMPLED <const> = 6  -- columns of blocks between the first and the last
 function check.is_left() return lathe.setting("cpu_left") == "on" end
 
 -- How the CPU device runs a kernel: once as the settings say, or, to see that the order of threads
--- does not matter, in three orders. A GPU has one order of its own, so it runs such a kernel twice.
--- Each play meets the scratch that the one before it left.
+-- does not matter, in three orders, the last time with a start as early as may be. A GPU has one
+-- order of its own, so it runs such a kernel twice. Each play meets the scratch that the one before
+-- it left.
 function check.plays(target, seed, thorough)
     if not target.is_cpu then return thorough and { {}, {} } or { {} } end
     if thorough then
-        return { { order = 0 }, { order = 2 + 2 * seed }, { order = 3 + 2 * seed, lazy = true } }
+        return { { order = 0 }, { order = 2 + 2 * seed },
+            { order = 3 + 2 * seed, lazy = true, programmatic = true } }
     end
     local order = math.tointeger(tonumber(lathe.setting("cpu_order")))
     return { { order = order, lazy = lathe.setting("cpu_lazy") == "on" } }
 end
 
--- Block numbers of the first, the last and some other x, each with all y and z.
-function check.blocks(grid, seed)
+-- Do blocks of different x meet? Then the kernel counts arrivals in fewer places than there are x.
+local function meets(kernel)
+    for _, p in ipairs(kernel.params) do
+        if p.scratch and p.ctype == "u32" and case.count(p) < kernel.launch.grid[1] then
+            return true
+        end
+    end
+    return false
+end
+
+-- Block numbers of the first, the last and some other x, each with all y and z; nil, which is all,
+-- where one x alone would write nothing.
+function check.blocks(kernel, seed)
+    if meets(kernel) then return nil end
+    local grid <const> = kernel.launch.grid
     local chosen, blocks = { [0] = true, [grid[1] - 1] = true }, {}
     math.randomseed(seed, grid[1])
     for _ = 1, SAMPLED do chosen[math.random(0, grid[1] - 1)] = true end
@@ -104,7 +119,9 @@ local function launch(run, play, arrays)
         local start = out.param.inout and run.placed.case.inputs[out.param.name]
         fault.reach(start and out.buffer:write(start) or not start and out.buffer:fill(POISON))
     end
-    local ok, why = target.device:launch(run.loaded, run.kernel.launch, run.list, run.blocks)
+    local l = run.kernel.launch
+    local ok, why = target.device:launch(run.loaded, { grid = l.grid, block = l.block,
+        shared = l.shared, programmatic = play.programmatic }, run.list, run.blocks)
     if not ok and not target.is_cpu then fault.device(why) end
     if not ok then return nil, why end
     for _, out in ipairs(run.outs) do

@@ -7,6 +7,7 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 local message = require("gen.message")
 local name = require("gen.name")
+local param = require("gen.param")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
@@ -17,6 +18,10 @@ local SMS <const> = {
     sm_90a = 132, sm_100a = 148, sm_100f = 148, sm_120a = 170, sm_120f = 170,
     sm_121a = 48, sm_121f = 48, cpu = 1,
 }
+
+-- Whose text can be asked for: `cpu/NAME` is a name of our own.
+local KNOWN <const> = {}
+for _, each in ipairs(arch.names) do KNOWN[each] = true end
 
 -- A file of the project, or nil: what gen/ reads templates with.
 function choice.read(path) return (lathe.read(path)) end
@@ -45,10 +50,19 @@ function choice.sizes(family, words)
     return s
 end
 
--- The same for a shape that the family must serve.
+-- Does the family serve s? nil and the reason where it does not: no arg may be empty, or larger
+-- than any memory.
+function choice.served(family, s)
+    local served, why = family.serves(s)
+    if served then served, why = param.args(family, s) end
+    if served then return true end
+    return nil, why
+end
+
+-- The shape of such words, which the family must serve.
 function choice.shape(family, words)
     local s = choice.sizes(family, words)
-    local served, why = family.serves(s)
+    local served, why = choice.served(family, s)
     if not served then
         fault.usage(("%s: %s is not served: %s"):format(family.name, shape.text(family, s), why))
     end
@@ -56,7 +70,7 @@ function choice.shape(family, words)
 end
 
 function choice.arch(arch_name)
-    if not arch.find(arch_name) then
+    if not KNOWN[arch_name] then
         local tip = message.did_you_mean(arch_name, arch.names)
         fault.usage(with_hint(("arch '%s': no such name%s"):format(arch_name, tip),
             "known: " .. table.concat(arch.names, " ")))
@@ -71,11 +85,13 @@ function choice.archs(text)
     return list
 end
 
--- The positive number of an option, or nil where it was not given.
-function choice.number(option, text)
+-- The number of an option, `least` or more, or nil where it was not given.
+function choice.number(option, text, least)
     if text == nil then return nil end
     local n = text:match("^%d+$") and math.tointeger(tonumber(text))
-    if not n then fault.usage(("%s: '%s' is not a number"):format(option, text)) end
+    if not n or n < least then
+        fault.usage(("%s: '%s' is not a number of %d or more"):format(option, text, least))
+    end
     return n
 end
 
@@ -99,7 +115,7 @@ end
 
 -- Arch name and dev for a text that no device runs: --arch, else the GPU's, else sm_90a.
 function choice.target(options)
-    local sms = choice.number("--sms", options.sms)
+    local sms = choice.number("--sms", options.sms, 1)
     if options.arch then
         local arch_name = choice.arch(options.arch)
         return arch_name, choice.facts(arch_name, sms)

@@ -6,7 +6,7 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 
 local COMMANDS <const> = {  -- in the order of a first visit; lua/cmd/NAME.lua each
-    "families", "gen", "build", "check", "bench", "why", "cache", "config",
+    "families", "gen", "build", "check", "bench", "plan", "why", "cache", "config",
 }
 
 local EPILOG <const> = [[
@@ -45,7 +45,10 @@ return function(words)
     local parser = parser_of(commands)
     local ok, options = parser:pparse(words)
     if not ok then refuse(words, commands, options) end
-    if options.device then choice.check_device("--device", options.device) end
+    if options.device then
+        choice.check_device("--device", options.device)
+        fault.expect(lathe.set("device", options.device))
+    end
     local default = lathe.setting("device")
     if default ~= "" then choice.check_device("LATHE_DEVICE", default) end
     return commands[options.command].run(options) or 0

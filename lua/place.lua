@@ -3,6 +3,7 @@ local arch = require("gen.arch")
 local catalog = require("gen.catalog")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
+local lathe = require("lathe")
 local scope = require("lua.scope")
 local variant = require("gen.variant")
 
@@ -88,6 +89,7 @@ end
 -- Opens a device by name; the target of place.new. arch_name: whose text it runs; only the CPU
 -- device plays another than its own.
 function place.open(name, families, arch_name)
+    fault.expect(lathe.prepare())
     local device, info, dev = choice.device(name)
     local is_cpu, own = info.name == "cpu", info.arch
     if arch_name and is_cpu then

@@ -37,13 +37,20 @@ function sweep.count_job(outcome, job)
     outcome.families[job.family.name] = true
 end
 
+-- A sentence from below may have the kernel in front already.
+local function blame(title, sentence)
+    local name = title:gsub("^kernel ", "")
+    if sentence:sub(1, #title) == title then return sentence end
+    return sentence:sub(1, #name) == name and "kernel " .. sentence or title .. ": " .. sentence
+end
+
 function sweep.count_result(outcome, title, result)
     local counts = outcome.counts
     counts.launches = counts.launches + result.launches
     counts.compared = counts.compared + result.compared
     if not result.failed then return end
     counts.failed = counts.failed + 1
-    outcome.failures[#outcome.failures + 1] = title .. ": " .. result.failed
+    outcome.failures[#outcome.failures + 1] = blame(title, result.failed)
 end
 
 -- The variants of a job; none and a refusal where the family has none here.
@@ -105,7 +112,7 @@ local function check_kernel(target, job, placed, kernel, options)
     end
     sum.compile_ms, sum.registers = built.compile_ms, built.registers
     local some = job.real and target.is_cpu
-    local blocks = some and check.blocks(kernel.launch.grid, options.seed) or nil
+    local blocks = some and check.blocks(kernel, options.seed) or nil
     for i, each in ipairs(placed) do
         local run <close> = check.ready(each, kernel, loaded, blocks)
         local whole = options.all and i == 1 and not job.real
@@ -152,7 +159,8 @@ end
 local function shape_row(job, sum)
     return { family = job.family.name, shape = choice.words(job.family, job.shape),
         real = job.real or false, variants = #job.kernels, launches = sum.launches,
-        compared = sum.compared, ulp = sum.ulp, failed = sum.failed_kernels }
+        compared = sum.compared, ulp = sum.ulp, part_of_limit = sum.part,
+        failed = sum.failed_kernels }
 end
 
 local function run_job(outcome, target, job, options, shown)
@@ -170,9 +178,13 @@ local function run_job(outcome, target, job, options, shown)
     if options.all then outcome.rows[#outcome.rows + 1] = shape_row(job, all) end
 end
 
+-- More than one unit is right where sums cancel or the family allows it: then it is said how near.
 local function error_cell(ulp, row)
     if row.failed and row.failed ~= 0 then return "FAILED" end
-    return ulp == 0 and "0" or report.number(ulp) .. " ulp"
+    if ulp == 0 then return "0" end
+    local text = report.number(ulp) .. " ulp"
+    if ulp <= 1 then return text end
+    return ("%s (%s of what is allowed)"):format(text, report.number(row.part_of_limit))
 end
 
 local KERNEL_COLUMNS <const> = {

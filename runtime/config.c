@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern char **environ;
+
 typedef enum { TEXT, NUMBER, WORDS } kind;
 
 typedef struct {
@@ -118,9 +120,26 @@ static int find_cache_dir(lt_err *err)
     return 0;
 }
 
+/* A LATHE_ variable that is no setting is a slip of the hand: it would do nothing. */
+static int refuse_unknown(lt_err *err)
+{
+    for (char **e = environ; *e; e++) {
+        const size_t len = strcspn(*e, "=");
+        if (strncmp(*e, "LATHE_", 6) || !(*e)[len] || !(*e)[len + 1]) continue;
+        bool known = false;
+        for (lt_setting i = 0; i < LT_SETTINGS && !known; i++)
+            known = strlen(settings[i].env) == len && !strncmp(*e, settings[i].env, len);
+        if (!known)
+            return lt_fail(err, "%.*s: no such setting (unset it; `lathe config` lists them)",
+                           (int)len, *e);
+    }
+    return 0;
+}
+
 /* A variable that is set to nothing counts as unset. */
 int lt_config_read(lt_err *err)
 {
+    if (refuse_unknown(err)) return -1;
     for (lt_setting i = 0; i < LT_SETTINGS; i++) {
         free(config.text[i]);
         config.text[i] = NULL;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LT_CACHE_FORMAT 1 /* raised by hand when an entry's key or parts change their meaning */
 
@@ -159,15 +160,25 @@ static int dump_file(const request *r, const char *suffix, const lt_bytes *bytes
     return failed;
 }
 
-/* LATHE_DUMP and LATHE_DEBUG=4: what there is of text, image and log, of a failure too. */
-static int show(const request *r, lt_err *err)
+int lt_jit_prepare(lt_err *err)
 {
     const char *folder = lt_config_text(LT_SET_DUMP);
-    debug_lines(r->src->name, "text", &r->entry.text);
-    debug_lines(r->src->name, "log", &r->entry.log);
+    struct stat st;
     if (!*folder) return 0;
     if (mkdir(folder, 0777) && errno != EEXIST)
         return lt_fail(err, "LATHE_DUMP: '%s' cannot be made: %s", folder, strerror(errno));
+    if (stat(folder, &st) || !S_ISDIR(st.st_mode) || access(folder, W_OK | X_OK))
+        return lt_fail(err, "LATHE_DUMP: '%s' is no folder that can be written", folder);
+    return 0;
+}
+
+/* LATHE_DUMP and LATHE_DEBUG=4: what there is of text, image and log, of a failure too. */
+static int show(const request *r, lt_err *err)
+{
+    debug_lines(r->src->name, "text", &r->entry.text);
+    debug_lines(r->src->name, "log", &r->entry.log);
+    if (!*lt_config_text(LT_SET_DUMP)) return 0;
+    if (lt_jit_prepare(err)) return -1;
     if (dump_file(r, "cu", &r->entry.text, err)) return -1;
     if (r->entry.image.len && dump_file(r, "cubin", &r->entry.image, err)) return -1;
     return dump_file(r, "log", &r->entry.log, err);
@@ -303,6 +314,14 @@ static int obtain_image(request *r, lt_err *err)
 
 /* ---- one kernel ---- */
 
+/* Puts the kernel in front of a sentence, unless it begins with it. */
+static int blame_kernel(const char *name, lt_err *err)
+{
+    const lt_err inner = *err;
+    if (!strncmp(inner.text, name, strlen(name))) return lt_fail(err, "kernel %s", inner.text);
+    return lt_wrap(err, "kernel %s", name);
+}
+
 /* The CPU device takes the text. */
 static int load_text(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_report *report,
                      lt_err *err)
@@ -320,7 +339,7 @@ static int load_text(lt_device *dev, const lt_source *src, lt_kernel **out, lt_j
     return 0;
 fail:
     clear_request(&r);
-    return lt_wrap(err, "kernel %s", src->name);
+    return blame_kernel(src->name, err);
 }
 
 int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_report *report,
@@ -336,7 +355,7 @@ int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_re
     return 0;
 fail:
     clear_request(&r);
-    return lt_wrap(err, "kernel %s", src->name);
+    return blame_kernel(src->name, err);
 }
 
 /* ---- many, without a device ---- */
@@ -359,7 +378,7 @@ static int settle(build_round *t, size_t i, int failed, const lt_err *err)
     b->report = t->requests[i].report;
     b->failed = failed != 0;
     b->err = failed ? *err : (lt_err){{0}};
-    if (failed) lt_wrap(&b->err, "kernel %s", b->source.name);
+    if (failed) blame_kernel(b->source.name, &b->err);
     clear_request(&t->requests[i]);
     ++*t->done;
     return t->progress ? t->progress(t->ctx, *t->done, t->all) : 0;

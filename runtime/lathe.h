@@ -221,6 +221,7 @@ int lt_program_run_step(lt_program *p, int step, lt_err *err);
 
 /* ---- from text to a loaded kernel: runtime/jit.c ---- */
 
+int lt_jit_prepare(lt_err *err); /* makes LATHE_DUMP's folder; -1: it cannot be used */
 int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_report *report,
                 lt_err *err);
 

@@ -14,7 +14,8 @@ check() {
     fi
 }
 
-c_files() { find runtime cache families lua tests -name '*.[ch]' | LC_ALL=C sort; }
+c_files() { find runtime cache families lua tests -name '*.[ch]' -not -path '*/fixtures/*' |
+    LC_ALL=C sort; }
 lua_files() { find gen families lua tests tools -name '*.lua' -not -path '*/fixtures/*' \
     -not -path 'tests/reject/*' | LC_ALL=C sort; }
 

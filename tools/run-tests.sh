@@ -1,6 +1,6 @@
 #!/bin/bash
-# run-tests.sh BUILD SUITE..: runs the suites (c, lua, golden, compile, check, long), prints each one's counts and
-# closes with their sum. 1 where something failed.
+# run-tests.sh BUILD SUITE..: runs the suites (c, lua, golden, compile, check, long), prints each
+# one's counts and closes with their sum. 1 where something failed.
 set -u
 build=$1
 shift

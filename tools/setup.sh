@@ -25,6 +25,7 @@ need liblua5.4-dev "$lib/liblua5.4.a"
 need lua5.4 lua5.4
 need lua-cjson-dev "$lib/liblua5.4-cjson.a"
 need libmd-dev "$lib/libmd.a"
+need libpcre2-dev "$lib/libpcre2-8.a"
 need lua-argparse /usr/share/lua/5.4/argparse.lua
 need libcmocka-dev /usr/include/cmocka.h
 need lua-busted /usr/share/lua/5.4/busted/core.lua
@@ -38,7 +39,7 @@ if [ "$(id -u)" = 0 ]; then
 elif sudo -n true 2>/dev/null; then
     sudo=sudo
 else
-    echo "missing:$missing. Run: sudo $install" >&2
+    echo "missing:$missing. Run: sudo apt-get update && sudo $install" >&2
     exit 1
 fi
 echo "installing:$missing"

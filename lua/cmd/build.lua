@@ -37,7 +37,7 @@ end
 local function kernels_of(options)
     local family = choice.family(choice.catalog(), options.family)
     local s = choice.shape(family, options.words)
-    local sms, kernels = choice.number("--sms", options.sms), {}
+    local sms, kernels = choice.number("--sms", options.sms, 1), {}
     for _, arch_name in ipairs(archs_of(options)) do
         local dev = choice.facts(arch_name, sms)
         local list = options.all and variant.kept(family, s, dev)
@@ -82,6 +82,7 @@ function build.run(options)
     if options.all and options.knobs then
         fault.usage("build: --all and --knobs ask for different variants (give one of them)")
     end
+    fault.expect(lathe.prepare())
     local kernels = kernels_of(options)
     local reports
     do

@@ -33,6 +33,12 @@ local function check_options(options)
     if (options.input or options.output) and (options.all or options.bits) then
         fault.usage("check: --in and --out are for one kernel (leave --all and --bits out)")
     end
+    if options.bits and options.arch then
+        fault.usage("check: --bits compares what the GPU runs (leave --arch out)")
+    end
+    if options.real and given then
+        fault.usage("check: --real adds the model's shapes, and a shape is given (leave it out)")
+    end
     if options.all and options.knobs then
         fault.usage("check: --all and --knobs ask for different variants (give one of them)")
     end
@@ -62,7 +68,7 @@ end
 
 function check.run(options)
     check_options(options)
-    options.seed = choice.number("--seed", options.seed)
+    options.seed = choice.number("--seed", options.seed, 0)
     local families = choice.catalog()
     if options.family then choice.family(families, options.family) end
     local columns, outcome

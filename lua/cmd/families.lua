@@ -36,7 +36,7 @@ local function args_of(family)
     local rows = {}
     for i, row in ipairs(family.args) do
         rows[i] = { name = row[1], format = row[2], extents = extents(row),
-            direction = row.out and "out" or "in", layout = row.layout }
+            direction = row.out and "out" or row.inout and "inout" or "in", layout = row.layout }
     end
     return rows
 end
@@ -65,8 +65,10 @@ end
 local function measure(family)
     local check = family.check
     if check.bits then return "equal bits" end
-    if check.relative then return ("%g relative"):format(check.relative) end
-    return ("%g ulp"):format(check.ulp)
+    local words = {}
+    if check.ulp then words[1] = ("%g ulp"):format(check.ulp) end
+    if check.relative then words[#words + 1] = ("%g relative"):format(check.relative) end
+    return table.concat(words, ", ")
 end
 
 local function packer_line(family)
@@ -98,12 +100,11 @@ end
 -- The variants for one shape, in order: the first is the default.
 local function show_shape(options, family, s, dev)
     local rows = {}
-    for i, v in ipairs(variant.kept(family, s, dev)) do
+    local served, why = choice.served(family, s)
+    for i, v in ipairs(served and variant.kept(family, s, dev) or {}) do
         rows[i] = { variant = variant.text(family, v), class = family.class(s, v),
             default = i == 1 and "default" or "" }
     end
-    local served, why = family.serves(s)
-    if not served then rows = {} end
     local columns = { { "variant", "variant" }, { "class", "class" }, { "default", "" } }
     report.print(options, columns, rows,
         { family = family.name, shape = s, served = served == true, reason = why })

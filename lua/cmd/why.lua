@@ -11,6 +11,7 @@ local why = { summary = "what is in a kernel's key, and what differs from the ne
 
 local CONTEXT <const> = 5     -- differing lines that are shown
 local MOST_READ <const> = 16  -- entries that are looked into
+local NO_COMPILER <const> = "none"  -- as the key has it
 
 function why.declare(command)
     command:argument("kernel", "its name, such as w8a8_gemv__m2_n4096_k11264__m1t1w8s8u4p1")
@@ -120,6 +121,7 @@ local function explain(store, kernel, dev)
     for i, field in ipairs(fields(key_text)) do
         facts.fields[i] = { field = field, value = fields(key_text)[field] }
     end
+    facts.compiler = fields(key_text).compiler
     local found, sentence = store:find(kernel.name, key)
     if found == nil then fault.device(sentence) end
     facts.cached = found ~= false
@@ -135,9 +137,18 @@ local function print_indented(columns, rows)
     for _, line in ipairs(report.lines(columns, rows)) do print("  " .. line) end
 end
 
+-- Without a compiler an image that another one made of the same text is used.
+local function fate(facts)
+    if facts.cached then return "yes: it is not compiled again" end
+    if facts.compiler ~= NO_COMPILER then return "no: it is compiled when it is next needed" end
+    local differences = facts.differences or {}
+    local is_older = #differences == 1 and differences[1].field == "compiler"
+    return is_older and "no, and there is no compiler here: the nearest entry is used"
+        or "no, and there is no compiler here"
+end
+
 local function print_nearest(facts)
-    print(facts.cached and "cached   yes: it is not compiled again"
-        or "cached   no: it is compiled when it is next needed")
+    print("cached   " .. fate(facts))
     if not facts.nearest then return print("nearest  no other entry of its family is there") end
     print("nearest  " .. facts.nearest)
     print_indented({ { "field", "field" }, { "entry", "entry" }, { "now", "now" } },
@@ -167,7 +178,7 @@ function why.run(options)
     if arch_name == "cpu" then
         fault.usage("why: the CPU device's code has no key and is not kept (say --arch sm_90a)")
     end
-    if not (family.serves(s) and family.keep(s, v, dev)) then
+    if not (choice.served(family, s) and family.keep(s, v, dev)) then
         fault.usage(("kernel %s: is not kept for %s with %d multiprocessors (say --sms N)"):format(
             kernel_name(options.kernel), arch_name, dev.sms))
     end

@@ -12,7 +12,7 @@ struct f16 { u16 x; };
 struct e4m3 { u8 x; };
 
 #define LT_KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
-#define LT_DEV static __device__ __forceinline__
+#define LT_DEV static __device__ __forceinline__ __attribute__((unused)) /* a kernel needs a few of these */
 #define LT_PRAGMA(x) _Pragma(#x)
 #define LT_UNROLL(n) LT_PRAGMA(unroll (n))
 #define LT_SHARED1(T, name, n) __shared__ __align__(128) T name[n]

@@ -488,7 +488,7 @@ static void many_are_built_together_and_each_has_its_own_result(void **state)
     if (lt_jit_build(b, 6, note_progress, seen, &err)) fail_msg("%s", err.text);
     assert_int_equal(seen[0], 6);
     for (size_t i = 0; i < 6; i++) assert_int_equal(b[i].failed, i == 4);
-    assert_non_null(strstr(b[4].err.text, "kernel bad__n1__one: "));
+    assert_non_null(strstr(b[4].err.text, "kernel bad__n1__one for sm_90a: "));
     assert_int_equal(b[1].report.origin, LT_FROM_CACHE);
     assert_int_equal(b[2].report.origin, LT_FROM_COMPILER);
     assert_true(b[2].report.facts.registers > 0);

@@ -65,11 +65,19 @@ local WRONG <const> = {
     { "gen w8a8_gemv M=1 N=64 K=99999999999", "'K=99999999999' is not a size and its value" },
     { "gen w8a8_gemv M=17 N=64 K=64", "w8a8_gemv: m17_n64_k64 is not served: more than 16 rows" },
     { "check w4a16_gemv M=1 N=64 K=22", "is not served: K is not a whole number of NVFP4 groups" },
+    { "gen w8a8_gemv M=0 N=64 K=64", "w8a8_gemv: m0_n64_k64 is not served: extent 1 of 'y' must" },
+    { "check w8a8_gemv M=1 N=64 K=0", "w8a8_gemv: m1_n64_k0 is not served: extent 2 of 'x' must" },
+    { "check w8a8_gemv M=1 N=2147483647 K=2147483647",
+        "w8a8_gemv: m1_n2147483647_k2147483647 takes 9223372" },
     -- knobs and archs
     { "gen " .. GEMV .. " --knobs x=1", "--knobs: w8a8_gemv: unknown knob 'x' (the knobs are" },
     { "gen " .. GEMV .. " --knobs mma=7", "--knobs: w8a8_gemv: knob 'mma' takes 1 0, got" },
     { "gen " .. GEMV .. " --knobs mma", "--knobs: w8a8_gemv: 'mma' is not a knob and its value" },
     { "gen " .. GEMV .. " --knobs mma=0,tiles=4", "does not keep m0t4" },
+    { "gen " .. GEMV .. " --knobs mma=99999999999999999999", "got the string '9999999" },
+    { "gen " .. GEMV .. " --arch cpu/sm_121a", "arch 'cpu/sm_121a': no such name" },
+    { "check " .. GEMV .. " --arch cpu/sm_121a", "arch 'cpu/sm_121a': no such name" },
+    { "gen " .. GEMV .. " --sms 0", "--sms: '0' is not a number of 1 or more" },
     { "gen " .. GEMV .. " --arch sm_90", "arch 'sm_90': no such name (did you mean 'sm_90a'?)" },
     { "gen " .. GEMV .. " --arch volta", "arch 'volta': no such name (known: sm_90a" },
     { "gen " .. GEMV .. " --sms many", "--sms: 'many' is not a number" },
@@ -81,6 +89,8 @@ local WRONG <const> = {
     { "check --in f", "check: --knobs, --in and --out need a family and a shape" },
     { "check " .. GEMV .. " --in f --all", "--in and --out are for one kernel" },
     { "check " .. GEMV .. " --all --knobs mma=1", "--all and --knobs ask for different variants" },
+    { "check " .. GEMV .. " --bits --arch sm_121a", "check: --bits compares what the GPU runs" },
+    { "check " .. GEMV .. " --real", "check: --real adds the model's shapes" },
     { "check " .. GEMV .. " --seed x", "--seed: 'x' is not a number" },
     { "check " .. GEMV .. " --in /dev/null", "/dev/null: is not a file" },
     { "check " .. GEMV .. " --in nowhere", "nowhere: cannot be opened: No such file" },
@@ -99,6 +109,7 @@ local SETTINGS <const> = {
     { "LATHE_CACHE_LIMIT=1,5", "LATHE_CACHE_LIMIT: '1,5' is not a number" },
     { "LATHE_SPILL=fatal", "LATHE_SPILL: 'fatal' is neither warn nor error" },
     { "LATHE_ROOT=/nowhere", "LATHE_ROOT: '/nowhere' is not a folder" },
+    { "LATHE_JITT=off", "LATHE_JITT: no such setting" },
 }
 
 -- A checkout in which some files differ: what is not in it comes from the program.
@@ -116,6 +127,37 @@ local function changed(path, from, to)
     local text, count = read(path):gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))
     assert.equal(1, count, path .. " holds no single " .. from)
     return text
+end
+
+local QUANT <const> = "families/w8a8_act_quant.lua"
+
+-- What an author may write instead of a line of families/w8a8_act_quant.lua, and what is said then
+-- by `lathe check` or `lathe WORDS`; LINE is that line's number.
+local AUTHORS <const> = {
+    { [[keep = function() return true end]],
+        [[keep = function(s) return 1 + require("gen.tile").ceil(s.Q, 2) end]],
+        ":LINE: gen/tile.lua:" },
+    { [[class = function() return "exact" end]], [[class = function() error({ code = 7 }) end]],
+        ":LINE: an error without a sentence" },
+    { [[rev = 1,]], [[rev = require("gen.nothing"),]], ":LINE: gen/nothing.lua: no such file" },
+    { [[rev = 1,]], [[rev = = 1,]], ":LINE: unexpected symbol near '='", "families" },
+    { [[bits = true,]], [[bits = true, draw = { x = "gaussian" },]],
+        ": family w8a8_act_quant: check: draw of 'x': draw 'gaussian': no such distribution" },
+    { [[bits = true,]], [[bits = true, draw = { x = function() return "a" end },]],
+        ": family w8a8_act_quant: check: draw of 'x': element 0 must be a number, got the" },
+    { [[bits = true,]], [[bits = true, draw = { x = function(_, _, any) return any(0) end },]],
+        ": family w8a8_act_quant: check: draw of 'x': random takes an integer of 1 or more" },
+}
+
+local function line_of(text, part)
+    return select(2, text:sub(1, text:find(part, 1, true)):gsub("\n", "\n")) + 1
+end
+
+-- Can this machine compile for a GPU? Where it cannot, a test is counted as skipped.
+local function needs_compiler()
+    local _, err, code = lathe("build w8a8_act_quant M=1 K=64 --arch sm_90a")
+    if err:find("no compiler", 1, true) then pending("no NVRTC here") end
+    assert.equal(0, code, err)
 end
 
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)
@@ -150,6 +192,17 @@ describe("the command line", function()
         assert.truthy(lathe("config --json"):match('"env":"LATHE_JOBS"'))
     end)
 
+    it("says that a device was chosen by a flag", function()
+        assert.truthy(lathe("--device cpu config", "LATHE_DEVICE=cuda:0"):match(
+            "LATHE_DEVICE +cpu +flag"))
+    end)
+
+    it("refuses a LATHE_DUMP that cannot be obeyed before anything runs", function()
+        refused("check " .. GEMV, "LATHE_DUMP: '/dev/null' is no folder", "LATHE_DUMP=/dev/null")
+        refused("build " .. GEMV .. " --arch sm_90a", "LATHE_DUMP: '/dev/null/x' cannot be made",
+            "LATHE_DUMP=/dev/null/x")
+    end)
+
     it("says that a device error ended the run with 3", function()
         refused("check --device cuda:0 " .. GEMV, "cuda", "LD_LIBRARY_PATH=", 3)
         refused("check --bits", "there is no GPU here", nil, 3)
@@ -162,7 +215,28 @@ describe("the command line", function()
     end)
 end)
 
+describe("an author", function()
+    for _, case in ipairs(AUTHORS) do
+        it(("of `%s` gets one sentence with file and line"):format(case[2]), function()
+            local root = other_root({ [QUANT] = changed(QUANT, case[1], case[2]) })
+            local said = case[3]:gsub("LINE", tostring(line_of(read(QUANT), case[1])))
+            refused(case[4] or "check w8a8_act_quant M=3 K=704", QUANT .. said,
+                root .. (case[4] and " LATHE_DEBUG=1" or ""))
+        end)
+    end
+end)
+
 describe("lathe gen", function()
+    if os.execute("command -v nvcc >/dev/null") then
+        it("prints what nvcc takes without a word", function()
+            local command = ("./lathe gen w8a8_gemv M=2 N=4096 K=11264 --arch sm_90a >%s/x.cu && "
+                .. "nvcc -arch=sm_90a -cubin -o %s/x.cubin %s/x.cu 2>&1"):gsub("%%s", SCRATCH)
+            local pipe = io.popen(command)
+            assert.equal("", pipe:read("a"))
+            assert.truthy(pipe:close())
+        end)
+    end
+
     it("prints the same bytes in two processes, without #line, in any locale", function()
         local words = "gen w8a8_gemv M=2 N=4096 K=11264 --arch sm_90a"
         local first = lathe(words)
@@ -195,8 +269,20 @@ describe("lathe families", function()
         end
         assert.truthy(lathe("families " .. GEMV):find("default", 1, true))
         local refusal, _, code = lathe("families w8a8_gemv M=99 N=1 K=1")
+        assert.truthy(lathe("families w8a8_gemv M=0 N=1 K=1"):find("does not serve m0_n1_k1", 1,
+            true))
         assert.equal(0, code)
         assert.truthy(refusal:find("does not serve m99_n1_k1: more than 16 rows", 1, true))
+    end)
+
+    it("tells a state from an output, and every measure", function()
+        local state = changed(QUANT, [[{ "x", "bf16", { "M", "K" } },]],
+            [[{ "x", "bf16", { "M", "K" }, inout = true },]])
+        assert.truthy(lathe("families w8a8_act_quant", other_root({ [QUANT] = state })):match(
+            "x +bf16 +M x K +inout"))
+        local measures = changed(QUANT, "bits = true,", "ulp = 1, relative = 0.5,")
+        assert.truthy(lathe("families w8a8_act_quant", other_root({ [QUANT] = measures })):find(
+            "check      1 ulp, 0.5 relative", 1, true))
     end)
 end)
 
@@ -207,6 +293,11 @@ describe("lathe check", function()
         assert.equal("", err)
         assert.truthy(out:match("1 families, 3 shapes, %d+ variants, %d+ launches, %d+ elements "
             .. "compared, 0 refused, 0 failed\n$"))
+    end)
+
+    it("says how near to the limit a sum that cancels is", function()
+        assert.truthy(lathe("check w8a8_gemv M=16 N=256 K=4096"):match(
+            "  [%d.]+ ulp %(0%.%d+ of what is allowed%)"))
     end)
 
     it("ends with 1 and names kernel and element when a text computes something else", function()
@@ -229,14 +320,25 @@ describe("lathe check", function()
         assert.truthy(err:find("sx[1] is nan", 1, true) or err:find("sx[1] is -nan", 1, true))
     end)
 
+    it("finds a kernel that writes before it may", function()
+        local path = "templates/w8a8_act_quant.cut"
+        local root = other_root({ [path] = changed(path, "    lt_pdl_wait();",
+            "    if (threadIdx.x == 0) sx[blockIdx.x] = 1.0f;\n    lt_pdl_wait();") })
+        local _, err, code = lathe("check w8a8_act_quant --all", root)
+        assert.equal(1, code)
+        assert.truthy(err:match("w8a8_act_quant%.cut:%d+: block %d+, thread 0: writes 'sx' before "
+            .. "lt_pdl_wait"), err)
+    end)
+
     it("names the template's line when a kernel does not compile", function()
         local path = "templates/w8a8_act_quant.cut"
         local root = other_root({ [path] = changed(path, "const float scale = ",
             "const float scale = oops + ") })
         local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
+        assert.truthy(err:match(
+            "^lathe: kernel w8a8_act_quant__m3_k704__w8: templates/w8a8_act_quant%.cut:%d+: "), err)
         assert.truthy(err:find("oops", 1, true))
-        assert.truthy(err:match("w8a8_act_quant%.cut:%d+"))
     end)
 
     it("refuses a mistake in a template or family with its file and line", function()
@@ -288,6 +390,58 @@ describe("lathe check", function()
         local pipe = io.popen(("timeout --preserve-status -s INT 0.3 env LATHE_DEVICE=cpu ./lathe "
             .. "check --all 2>&1 >/dev/null; echo $?"))
         assert.equal("130\n", pipe:read("a"))
+    end)
+end)
+
+describe("lathe build", function()
+    it("leaves whole entries and nothing else when it is ended in the middle", function()
+        needs_compiler()
+        for _, signal in ipairs({ "INT", "TERM", "HUP" }) do
+            local folder = SCRATCH .. "/ended" .. signal
+            local pipe = io.popen(("timeout --preserve-status -s %s 0.4 env LATHE_CACHE_DIR=%s "
+                .. "./lathe build w8a8_gemv M=2 N=96 K=1552 --sms 1 --all --arch sm_90a 2>&1; "
+                .. "echo $?"):format(signal, folder))
+            local numbers = { INT = 130, TERM = 143, HUP = 129 }
+            assert.equal(numbers[signal] .. "\n", pipe:read("a"))
+            local left = io.popen(("ls -A %s | grep -v '\\.[0-9a-f]\\{16\\}$'"):format(folder))
+            assert.matches("^compiler%.%x+%.note\n$", left:read("a"))
+        end
+    end)
+
+    it("sixteen times together on an empty cache succeeds each time", function()
+        needs_compiler()
+        local pipe = io.popen(("for i in $(seq 16); do (env LATHE_CACHE_DIR=%s/sixteen/x ./lathe "
+            .. "build w8a8_act_quant M=1 K=64 --arch sm_90a,sm_121a >/dev/null 2>&1; echo $?) & "
+            .. "done; wait"):format(SCRATCH))
+        assert.equal(("0\n"):rep(16), pipe:read("a"))
+        local verified = lathe("cache verify", "LATHE_CACHE_DIR=" .. SCRATCH .. "/sixteen/x")
+        assert.truthy(verified:find("2 entries, 0 damaged", 1, true))
+    end)
+end)
+
+describe("lathe why", function()
+    local KERNEL <const> = "w8a8_act_quant__m1_k64__w8"
+    local env = ("LATHE_CACHE_DIR=%s/why "):format(SCRATCH)
+
+    local function says(part, more)
+        local out, err, code = lathe("why " .. KERNEL, env .. (more or ""))
+        assert.equal(0, code, err)
+        assert.truthy(out:find(part, 1, true), out)
+    end
+
+    it("explains the key of a kernel: new, built, and what changed since", function()
+        needs_compiler()
+        says("cached   no: it is compiled when it is next needed")
+        says("nearest  no other entry of its family is there")
+        lathe("build w8a8_act_quant M=1 K=64 --arch sm_90a", env)
+        says("cached   yes: it is not compiled again")
+        says("-brief-diag=true -lineinfo\n", ("LATHE_DUMP=%s/dump"):format(SCRATCH))
+        local path = "templates/w8a8_act_quant.cut"
+        local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 449.0f") })
+        says("\n  - text:", root)
+        says("amax / 449.0f", root)
+        says("no, and there is no compiler here: the nearest entry is used",
+            "LATHE_NVRTC=/nowhere")
     end)
 end)
 

@@ -98,8 +98,9 @@ describe("emit", function()
             return fixtures.failure(fixtures.kernel, "w8a8_rows", SMALL, "c1w4s1u1", "sm_90a",
                 fixtures.read_with({ [path] = false }))
         end
-        assert.equal("family w8a8_rows: no template (looked for templates/sm90/w8a8_rows.cut and"
-            .. " templates/w8a8_rows.cut)", without("templates/w8a8_rows.cut"))
+        assert.equal("families/w8a8_rows.lua: family w8a8_rows: template: there is none (looked"
+            .. " for templates/sm90/w8a8_rows.cut and templates/w8a8_rows.cut)",
+            without("templates/w8a8_rows.cut"))
         assert.equal("prelude templates/prelude/exact.h: not found",
             without("templates/prelude/exact.h"))
         assert.equal("templates/w8a8_rows.cut:4: no lib 'scale' (templates/lib/scale.cut)",

@@ -15,12 +15,13 @@ io.write("// ", tostring(fine), " ", why, "\n")
 -- What the script prints in a fresh process, with some environment.
 local function output(environment)
     local path = os.tmpname()
-    finally(function() os.remove(path) end)
     local file = assert(io.open(path, "w"))
     file:write(SCRIPT)
     file:close()
     local process <close> = assert(io.popen(("%s lua5.4 %s 2>&1"):format(environment, path)))
-    return (process:read("a"):gsub("%S+:%d+: family x", "family x"))
+    local said = process:read("a")
+    os.remove(path)
+    return (said:gsub("%S+:%d+: family x", "family x"))
 end
 
 describe("gen", function()

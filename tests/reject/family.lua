@@ -256,3 +256,14 @@ return { family("x.y", base()), family("x_y", base()) }
 -- case: a syntax error keeps its line
 -- expect: FILE:258: unexpected symbol near '='
 local t = = base() return family("x", t)
+-- case: an empty list
+-- expect: FILE: the list of families is empty
+return {}
+-- case: random numbers differ from run to run
+-- expect: FILE:264: unknown name 'math.random'
+local lucky = math.random(4)
+return family("x", base())
+-- case: what Lua brings is not its to change
+-- expect: FILE:268: 'string.format' cannot be set (a family's own names are local)
+string.format = nil
+return family("x", base())

@@ -61,7 +61,7 @@ local t = base()
 t.work = function(s) return { bytes = s.M / 2, flops = 0 } end
 return family("x", t)
 -- case: an extent that comes out as 0
--- expect: FILE: family x: args: extent 1 of 'x' must be an integer of 1 or more, got the integer 0
+-- expect: FILE:66: family x: args: extent 1 of 'x' must be an integer of 1 or more, got the integer 0
 local t = base()
 t.args[2][3] = { function(s) return s.M // 4 end }
 return family("x", t)
@@ -88,4 +88,9 @@ return family("x", t)
 -- expect: FILE:90: family x: template: a base name is needed, got the string '../x'
 local t = base()
 t.template = function() return "../x" end
+return family("x", t)
+-- case: an arg that no memory holds
+-- expect: FILE:95: family x: args: 'x' is larger than any memory
+local t = base()
+t.args[2][3] = { "K", function() return 1 << 60 end }
 return family("x", t)

@@ -9,17 +9,17 @@ enum {
     WARPS = (D + 31) / 32
 };
 
-LT_DEV void conv_window(float *to, const float *window, size_t slot, int c)
+LT_DEV void conv_load(float *to, const float *from, size_t channel)
 {
-    const float4 v = lt_ld128f(window + (slot * CHANNELS + c) * 4);
+    const float4 v = lt_ld128f(from + channel * 4);
     to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 }
 
-LT_DEV void conv_keep(float *window, size_t slot, int c, const float *now)
+LT_DEV void conv_store(float *to, size_t channel, const float *from)
 {
     float4 v;
-    v.x = now[0], v.y = now[1], v.z = now[2], v.w = now[3];
-    *(float4 *)(window + (slot * CHANNELS + c) * 4) = v;
+    v.x = from[0], v.y = from[1], v.z = from[2], v.w = from[3];
+    *(float4 *)(to + channel * 4) = v;
 }
 
 // The window takes x in; the taps on it, and SiLU.
@@ -57,16 +57,16 @@ kda_conv_rows__m2_heads3_d24_stride216_slots2__one(bf16 *y, float *window, const
     const int head = blockIdx.x, d = threadIdx.x, m = blockIdx.y, c = head * D + d;
     float now[4] = {0}, tap[4] = {0}, s[TOKENS] = {0};
 
-    if (d < D) conv_window(tap, taps, 0, c);
+    if (d < D) conv_load(tap, taps, c);
     lt_pdl_wait();
     lt_pdl_launch();
     const float value = d < D ? lt_bf16_f32(x[(size_t)m * STRIDE + c]) : 0.0f;
     const int slot = slots[m];
     if (slot < 0) return;
     if (d < D) {
-        conv_window(now, window, slot, c);
+        conv_load(now, window, (size_t)slot * CHANNELS + c);
         s[0] = conv_step(now, tap, value);
-        conv_keep(window, slot, c, now);
+        conv_store(window, (size_t)slot * CHANNELS + c, now);
     }
     conv_norm(s, head);
     if (d < D) y[(size_t)m * CHANNELS + c] = lt_f32_bf16(s[0]);

@@ -10,17 +10,17 @@ enum {
     WARPS = (D + 31) / 32
 };
 
-LT_DEV void conv_window(float *to, const float *window, size_t slot, int c)
+LT_DEV void conv_load(float *to, const float *from, size_t channel)
 {
-    const float4 v = lt_ld128f(window + (slot * CHANNELS + c) * 4);
+    const float4 v = lt_ld128f(from + channel * 4);
     to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 }
 
-LT_DEV void conv_keep(float *window, size_t slot, int c, const float *now)
+LT_DEV void conv_store(float *to, size_t channel, const float *from)
 {
     float4 v;
-    v.x = now[0], v.y = now[1], v.z = now[2], v.w = now[3];
-    *(float4 *)(window + (slot * CHANNELS + c) * 4) = v;
+    v.x = from[0], v.y = from[1], v.z = from[2], v.w = from[3];
+    *(float4 *)(to + channel * 4) = v;
 }
 
 // The window takes x in; the taps on it, and SiLU.
@@ -59,7 +59,7 @@ kda_conv_tokens__m1_heads4_d64_stride900_slots2__one(bf16 *y, float *window, con
     float now[4] = {0}, tap[4] = {0}, s[TOKENS] = {0};
     int snap[TOKENS];
 
-    if (d < D) conv_window(tap, taps, 0, c);
+    if (d < D) conv_load(tap, taps, c);
     lt_pdl_wait();
     lt_pdl_launch();
     const int own = slot[0];
@@ -70,13 +70,13 @@ kda_conv_tokens__m1_heads4_d64_stride900_slots2__one(bf16 *y, float *window, con
         if (d < D) s[t] = lt_bf16_f32(x[(size_t)t * STRIDE + c]);
     }
     if (d < D) {
-        conv_window(now, window, own, c);
+        conv_load(now, window, (size_t)own * CHANNELS + c);
         LT_UNROLL(TOKENS)
         for (int t = 0; t < TOKENS; t++) {
             s[t] = conv_step(now, tap, s[t]);
-            if (snap[t] >= 0) conv_keep(window, snap[t], c, now);
+            if (snap[t] >= 0) conv_store(window, (size_t)snap[t] * CHANNELS + c, now);
         }
-        conv_keep(window, own, c, now);
+        conv_store(window, (size_t)own * CHANNELS + c, now);
     }
     conv_norm(s, head);
     LT_UNROLL(TOKENS)

@@ -8,7 +8,8 @@ enum {
     SEGMENTS = SPLIT * PARTS,     // shares of K
     ALL_TILES = (N + 15) / 16,
     QUADS = (M + 3) / 4,          // lane t of a channel finishes rows t, t + 4, ..
-    COUNT = 2 * QUADS             // sums of a lane
+    COUNT = 2 * QUADS,            // sums of a lane
+    RESIDENT = 1                  // blocks of a multiprocessor: all registers may be needed
 };
 // Rows of bf16 activations, and dots on the CUDA cores.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
@@ -30,8 +31,8 @@ LT_DEV float bf16_dot8(uint4 w, uint4 x, float sum)  // in the order of the elem
 {
     return bf16_dot2(w.w, x.w, bf16_dot2(w.z, x.z, bf16_dot2(w.y, x.y, bf16_dot2(w.x, x.x, sum))));
 }
-// E4M3 as bf16, exact: sign, exponent and mantissa go to a bf16's sign, lowest exponent and highest mantissa bits, which
-// makes value * 2^-120 (subnormals included); the product with 2^120 sets it right. The code 0x7f (NaN) counts as 480.
+// E4M3 as bf16, exact: sign, exponent and mantissa go to a bf16's sign, lowest exponent and highest mantissa bits: that
+// is value * 2^-120, subnormals included; the product with 2^120 sets it right. The code 0x7f (NaN) counts as 480.
 LT_DEV u32 fp8_bf16x2(u32 word)  // of bytes 1 and 3
 {
     return lt_mul_bf16x2((word & 0x80008000u) | (word >> 4 & 0x07f007f0u), 0x7b807b80u);
@@ -102,7 +103,7 @@ LT_DEV void add_chunk(float (*sum)[QUADS * 4], uint4 *w, const bf16 *x, int k)
     }
 }
 
-LT_KERNEL(32 * WARPS)
+LT_KERNEL(32 * WARPS, RESIDENT)
 w8a16_gemv__m16_n288_k288__m0t1s1g4u2p1(bf16 *y, const bf16 *x, const e4m3 *w, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

@@ -9,7 +9,8 @@ enum {
     SEGMENTS = SPLIT * PARTS,     // shares of K
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,         // mma columns hold eight rows of x
-    COUNT = TILES * HALVES * 4    // sums of a lane
+    COUNT = TILES * HALVES * 4,   // sums of a lane
+    RESIDENT = UNROLL * TILES * HALVES <= 2 ? 32 / WARPS : 1  // blocks of a multiprocessor: 64 registers are enough
 };
 // Rows of bf16 activations, and dots on the CUDA cores.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
@@ -31,8 +32,8 @@ LT_DEV float bf16_dot8(uint4 w, uint4 x, float sum)  // in the order of the elem
 {
     return bf16_dot2(w.w, x.w, bf16_dot2(w.z, x.z, bf16_dot2(w.y, x.y, bf16_dot2(w.x, x.x, sum))));
 }
-// E4M3 as bf16, exact: sign, exponent and mantissa go to a bf16's sign, lowest exponent and highest mantissa bits, which
-// makes value * 2^-120 (subnormals included); the product with 2^120 sets it right. The code 0x7f (NaN) counts as 480.
+// E4M3 as bf16, exact: sign, exponent and mantissa go to a bf16's sign, lowest exponent and highest mantissa bits: that
+// is value * 2^-120, subnormals included; the product with 2^120 sets it right. The code 0x7f (NaN) counts as 480.
 LT_DEV u32 fp8_bf16x2(u32 word)  // of bytes 1 and 3
 {
     return lt_mul_bf16x2((word & 0x80008000u) | (word >> 4 & 0x07f007f0u), 0x7b807b80u);
@@ -98,7 +99,7 @@ LT_DEV void load_channels(float *channel, const float *sw, int tile0, int g)
     }
 }
 
-LT_KERNEL(32 * WARPS)
+LT_KERNEL(32 * WARPS, RESIDENT)
 w8a16_gemv__m1_n22_k22__m1t1s1g4u2p1(bf16 *y, const bf16 *x, const e4m3 *w, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

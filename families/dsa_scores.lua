@@ -1,0 +1,113 @@
+-- Index scores over paged keys: score[m,p] = sum over heads h of iw[m,h] * (HEADS * D)^-0.5 *
+-- max(0, iq[m,h] . key[p]) for the (position + 1) / 4 whole pools p that row m sees. Every f32 key
+-- is read once for TOKENS rows of one sequence: 4 D bytes a pool over the memory bandwidth.
+-- The rest of a row's last page of 16 pools, and pools of a page without a block, get -FLT_MAX;
+-- nothing behind that page is written, nor a row without a slot. NaN or infinity in a key, a query
+-- or a weight makes NaN of the scores that it enters.
+local family = require("gen.family")
+local paged = require("gen.paged")
+
+local KEYS <const> = 16  -- pools of a page, which a warp carries
+local PARTS <const> = 3  -- bf16 that make an f32
+local REGISTERS <const> = 2048  -- of a multiprocessor, for each lane of one warp
+local SLACK <const> = 8         -- registers that the compiler saves when it must
+
+local function ceil(n, d) return (n + d - 1) // d end
+local function tiles(s) return ceil(s.HEADS, 8) end
+
+-- Keys of a page, sums, and what else a lane has.
+local function registers(s, v) return s.D // 2 + 4 * v.share * tiles(s) + 40 end
+
+local function shared(s, v) return v.share * tiles(s) * 8 * s.D * 2 * PARTS end  -- queries
+
+local function last_pools(s) return s.PAGES * KEYS end
+
+-- TOKENS rows of a sequence, at positions that follow each other.
+local function position(s, i)
+    local first = math.max(paged.position(s, i // s.TOKENS) - s.TOKENS + 1, 0)
+    return math.min(first + i % s.TOKENS, paged.tokens(s) - 1)
+end
+
+-- Of a sequence's rows every seventh is padding too.
+local function slot(s, i) return i % 7 == 5 and -1 or paged.slot(s, i // s.TOKENS) end
+
+return family("dsa_scores", {
+    rev = 1,
+    maths = "score[m,p] = sum over h of iw[m,h] (HEADS D)^-0.5 max(0, iq[m,h] . key[p])",
+
+    -- TOKENS: rows of one sequence that follow each other; M is a whole number of them
+    shape = { "M", "TOKENS", "HEADS", "D", "POOLS", "SLOTS", "PAGES", "BLOCKS" },
+    serves = function(s)
+        if s.M > 16 then return nil, "more than 16 rows" end
+        if s.TOKENS < 1 or s.M % s.TOKENS ~= 0 then
+            return nil, "M is not a whole number of TOKENS rows"
+        end
+        if s.D % 16 ~= 0 or s.D > 256 then return nil, "D is no multiple of 16 up to 256" end
+        if s.HEADS > 64 then return nil, "more than 64 heads" end
+        if s.POOLS > last_pools(s) then return nil, "more POOLS than the pages hold" end
+        return true
+    end,
+
+    args = {
+        { "score", "f32", { "M", "POOLS" }, out = true },
+        { "iq", "f32", { "M", "HEADS", "D" } },
+        { "iw", "f32", { "M", "HEADS" } },
+        { "pooled", "f32", { "BLOCKS", KEYS, "D" } },
+        { "positions", "i32", { "M" } },
+        { "slots", "i32", { "M" } },  -- the row's sequence; -1: it writes nothing
+        { "block_table", "i32", { "SLOTS", "PAGES" } },
+    },
+    knobs = {
+        { "warps", 8, 4, 16 },    -- a block: pages at once
+        { "share", 4, 2, 1 },     -- rows that share one read of the keys
+        { "resident", 2, 1, 4 },  -- blocks a multiprocessor
+    },
+    class = function() return "mma.bf16x3" end,
+    keep = function(s, v, dev)
+        local warps = v.warps * v.resident
+        return (v.share == 1 or v.share < 2 * s.TOKENS)       -- all but the last share is full
+            and warps >= 8 and warps <= 16                    -- loads in flight
+            and registers(s, v) <= REGISTERS // warps + SLACK
+            and v.resident * shared(s, v) <= dev.shared
+    end,
+
+    launch = function(s, v, dev)
+        local blocks = math.min(ceil(ceil(s.POOLS, KEYS), v.warps), dev.sms * v.resident)
+        local shares = s.M // s.TOKENS * ceil(s.TOKENS, v.share)
+        return {
+            grid = { blocks, shares, 1 }, block = 32 * v.warps,
+            shared = shared(s, v),
+        }
+    end,
+    work = function(s)
+        local sequences = s.M // s.TOKENS
+        return {
+            bytes = 4 * (sequences * s.POOLS * s.D + s.M * (s.POOLS + s.HEADS * (s.D + 1))),
+            flops = 2 * s.M * s.POOLS * s.HEADS * s.D,
+        }
+    end,
+
+    check = {
+        ulp = 1,  -- and 1e-5 of the row's root mean square, which the reference gives
+        samples = {
+            { M = 1, TOKENS = 1, HEADS = 4, D = 64, POOLS = 16, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
+            { M = 4, TOKENS = 4, HEADS = 4, D = 64, POOLS = 512, SLOTS = 1, PAGES = 32,
+                BLOCKS = 40 },
+            { M = 15, TOKENS = 3, HEADS = 4, D = 64, POOLS = 48, SLOTS = 2, PAGES = 4,
+                BLOCKS = 8 },
+            { M = 2, TOKENS = 1, HEADS = 32, D = 128, POOLS = 131072, SLOTS = 2, PAGES = 8192,
+                BLOCKS = 6 },
+            { M = 2, TOKENS = 2, HEADS = 1, D = 16, POOLS = 30, SLOTS = 1, PAGES = 3,
+                BLOCKS = 3 },
+        },
+        real = {
+            { M = 1, TOKENS = 1, HEADS = 32, D = 128, POOLS = 32768, SLOTS = 1, PAGES = 2048,
+                BLOCKS = 2048 },
+            { M = 2, TOKENS = 2, HEADS = 32, D = 128, POOLS = 32768, SLOTS = 1, PAGES = 2048,
+                BLOCKS = 2048 },
+            { M = 1, TOKENS = 1, HEADS = 32, D = 128, POOLS = 131072, SLOTS = 1, PAGES = 8192,
+                BLOCKS = 8192 },
+        },
+        draw = { positions = position, slots = slot, block_table = paged.block },
+    },
+})

@@ -1,0 +1,52 @@
+/* Truth of mhc_post and mhc_post_rank_sum (model.md 4.4). */
+#include <math.h>
+#include "reference.h"
+#include "runtime/lathe.h"
+
+/* Column d of one row, whose streams are h apart. */
+static void mix_column(double *x, double *magnitude, int64_t h, const float *post,
+                       const float *comb, double y)
+{
+    const double old[4] = {x[0], x[h], x[2 * h], x[3 * h]};
+    for (int64_t j = 0; j < 4; j++) {
+        double sum = (double)post[j] * y, parts = fabs(sum);
+        for (int64_t i = 0; i < 4; i++) {
+            const double product = (double)comb[i * 4 + j] * old[i];
+            sum += product;
+            parts += fabs(product);
+        }
+        x[j * h] = sum;
+        magnitude[j * h] = parts;
+    }
+}
+
+void lt_reference_mhc_post(const lt_shape_mhc_post *s, double *streams, double *streams_magnitude,
+                           const float *post, const float *comb, const uint16_t *y)
+{
+    for (int64_t m = 0; m < s->M; m++)
+        for (int64_t d = 0; d < s->H; d++) {
+            const int64_t at = m * 4 * s->H + d;
+            mix_column(streams + at, streams_magnitude + at, s->H, post + m * 4, comb + m * 16,
+                       (double)lt_number_bf16(y[m * s->H + d]));
+        }
+}
+
+void lt_reference_mhc_post_rank_sum(const lt_shape_mhc_post_rank_sum *s, double *streams,
+                                    double *streams_magnitude, double *y, double *y_magnitude,
+                                    const float *post, const float *comb, const uint16_t *parts)
+{
+    for (int64_t m = 0; m < s->M; m++)
+        for (int64_t d = 0; d < s->H; d++) {
+            const int64_t at = m * 4 * s->H + d;
+            double sum = 0, magnitude = 0;
+            for (int64_t r = 0; r < s->RANKS; r++) {
+                const double part = (double)lt_number_bf16(parts[(r * s->M + m) * s->H + d]);
+                sum += part;
+                magnitude += fabs(part);
+            }
+            y[m * s->H + d] = sum;
+            y_magnitude[m * s->H + d] = magnitude;
+            mix_column(streams + at, streams_magnitude + at, s->H, post + m * 4, comb + m * 16,
+                       sum);
+        }
+}

@@ -1,0 +1,116 @@
+-- Attention of absorbed queries over the selected latents: z = QK^-0.5 * q . c of the tokens c that
+-- ids names, p = softmax(z), y = sum of p * c. Ids outside of 0 .. position (-1), and of a page
+-- without a block, are skipped; a row without any gives zeros, one without a slot writes nothing.
+-- Bound by WIDTH * D bytes of latents, which every eight heads read again, and by the steps of a
+-- launch that depend on each other: ids, block table, latents, products, the meeting of the splits.
+-- NaN in a query makes NaN of its head, NaN in a latent (code 0x7f) of its row.
+local family = require("gen.family")
+local paged = require("gen.paged")
+
+local HEADS <const> = 8       -- of a block: columns of m16n8k16
+local TILE <const> = 16       -- tokens: its rows
+local WAVE <const> = 160      -- blocks that should be enough
+local STATIC <const> = 160    -- bytes a token needs besides its latent
+local REST <const> = 4096     -- bytes a block needs besides its tokens
+
+local function ceil(n, d) return (n + d - 1) // d end
+local function groups(s) return ceil(s.HEADS, HEADS) end
+local function tokens(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) * TILE end  -- of a block
+local function shared(s, v) return tokens(s, v) * ceil(s.D, 128) * 128 end
+
+-- The tokens of row m: all, or some, and a few that are not there or not to be seen.
+local function id(s, i, random)
+    local m, j = i // s.WIDTH, i % s.WIDTH
+    local seen = paged.position(s, m) + 1
+    if j % 37 == 5 or m % 4 == 2 and j > 20 then return -1 end
+    if j % 41 == 7 then return seen + random(3) end
+    if seen <= s.WIDTH then return j < seen and j or -1 end
+    local first = paged.PAGE * math.max(paged.held(s) - 1, 1)
+    return j % 3 == 0 and seen - 1 - random(paged.PAGE) or random(math.min(first, seen))
+end
+
+return family("mla_decode", {
+    rev = 1,
+    maths = "y[m,h] = sum over a in ids of softmax_a(QK^-0.5 q[m,h] . cache[a]) cache[a]",
+
+    -- QK: width of a head before it was absorbed
+    shape = { "M", "HEADS", "D", "QK", "WIDTH", "SLOTS", "PAGES", "BLOCKS" },
+    serves = function(s)
+        if s.M > 16 then return nil, "more than 16 rows" end
+        if s.D % 64 ~= 0 or s.D > 512 then return nil, "D is no multiple of 64 up to 512" end
+        if s.WIDTH > 8192 then return nil, "more than 8192 ids" end
+        if s.BLOCKS * paged.PAGE > 0x7fffffff then return nil, "more than 2^31 tokens" end
+        return true
+    end,
+
+    args = {
+        { "y", "bf16", { "M", "HEADS", "D" }, out = true },
+        { "q", "bf16", { "M", "HEADS", "D" } },
+        { "cache", "e4m3", { "BLOCKS", paged.PAGE, "D" } },
+        { "ids", "i32", { "M", "WIDTH" } },
+        { "positions", "i32", { "M" } },
+        { "slots", "i32", { "M" } },  -- the row's sequence; -1: it writes nothing
+        { "block_table", "i32", { "SLOTS", "PAGES" } },
+    },
+    scratch = function(s, v)
+        if v.parts == 1 then return {} end
+        local parts = s.M * groups(s) * v.slices
+        return {
+            { "partial", "f32", { parts, v.parts, HEADS, s.D // v.slices } },
+            { "sums", "f32", { parts, v.parts, HEADS, 2 } },  -- largest z, sum of exp
+            { "arrived", "u32", { parts } },
+        }
+    end,
+    knobs = {
+        { "parts", 8, 16, 32, 4, 2, 1 },  -- blocks that share the ids
+        { "slices", 4, 2, 1 },            -- blocks that share the columns of y
+        { "warps", 8, 4 },                -- a block
+    },
+    class = function(_, v) return ("mma.f16_%d"):format(v.parts) end,
+    keep = function(s, v, dev)
+        local blocks = s.M * groups(s) * v.slices * v.parts
+        return s.D % (32 * v.slices) == 0
+            and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
+            and (v.slices == 1 or blocks <= WAVE)
+            and (v.warps == 4 or math.max(tokens(s, v) // TILE, s.D // v.slices // 32) > 4)
+            and shared(s, v) + tokens(s, v) * STATIC + REST <= dev.shared
+    end,
+
+    launch = function(s, v)
+        return {
+            grid = { v.parts, groups(s) * v.slices, s.M }, block = 32 * v.warps,
+            shared = shared(s, v),
+        }
+    end,
+    work = function(s)
+        return {
+            bytes = s.M * (s.WIDTH * (s.D + 4) + 4 * s.HEADS * s.D),
+            flops = 4 * s.M * s.WIDTH * s.HEADS * s.D,
+        }
+    end,
+
+    check = {
+        ulp = 1, relative = 1e-5,  -- (small integers are no exact test of a softmax)
+        samples = {
+            { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8 },
+            { M = 10, HEADS = 2, D = 128, QK = 64, WIDTH = 67, SLOTS = 2, PAGES = 4, BLOCKS = 9 },
+            { M = 1, HEADS = 22, D = 512, QK = 256, WIDTH = 67, SLOTS = 1, PAGES = 8192,
+                BLOCKS = 3 },
+            { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 40,
+                BLOCKS = 44 },
+            { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
+        },
+        real = {
+            { M = 1, HEADS = 64, D = 512, QK = 256, WIDTH = 2051, SLOTS = 1, PAGES = 2048,
+                BLOCKS = 2048 },
+            { M = 1, HEADS = 22, D = 512, QK = 256, WIDTH = 2051, SLOTS = 1, PAGES = 2048,
+                BLOCKS = 2048 },
+            { M = 2, HEADS = 21, D = 512, QK = 256, WIDTH = 2051, SLOTS = 1, PAGES = 2048,
+                BLOCKS = 2048 },
+        },
+        draw = {
+            cache = "normal", ids = id, positions = paged.position, slots = paged.slot,
+            block_table = paged.block,
+        },
+    },
+})
