@@ -19,7 +19,8 @@ WARN   := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prot
           -Wdouble-promotion -Wundef
 FLAGS   = -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) $(SANFLAGS) -ffp-contract=off -fPIE \
           -I. -I$(G) -I/usr/include/lua5.4 -MMD -MP
-LIBS   := -l:liblua5.4-cjson.a -l:liblua5.4.a -l:libtcc.a -l:libmd.a -l:libpcre2-8.a -lm -ldl -lpthread
+LIBS   := -l:liblua5.4-cjson.a -l:liblua5.4.a -l:libtcc.a -l:libmd.a -l:libpcre2-8.a \
+          -lm -ldl -lpthread
 
 EMBED  := $(shell find gen lua families templates cache/tuned -type f \
             \( -name '*.lua' -o -name '*.cut' -o -name '*.h' -o -name '*.txt' \) \

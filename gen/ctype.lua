@@ -40,14 +40,6 @@ function ctype.spelling(name)
     return format.c
 end
 
--- A C literal of exactly the integer x; anything else is an error at the caller's line.
-function ctype.integer(x)
-    if math.type(x) ~= "integer" then
-        error("an integer is needed, got " .. message.describe(x), 2)
-    end
-    return ("%d"):format(x)
-end
-
 -- A C literal of the float nearest to x, exact: 0.5 is 0x1.000000p-1f, 3 is 3.0f.
 function ctype.f32(x)
     if type(x) ~= "number" then error("f32 needs a number, got " .. message.describe(x), 2) end

@@ -39,11 +39,4 @@ function message.did_you_mean(word, legal)
     return best and (" (did you mean '%s'?)"):format(best) or ""
 end
 
--- "'bf16', 'f16', 'f32'"
-function message.quoted(words)
-    local list = {}
-    for i, word in ipairs(words) do list[i] = ("'%s'"):format(word) end
-    return table.concat(list, ", ")
-end
-
 return message

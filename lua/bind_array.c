@@ -120,13 +120,6 @@ static int zero_array(lua_State *L)
     return 0;
 }
 
-static int get_bytes(lua_State *L)
-{
-    const lt_array *a = lt_bind_array(L, 1);
-    lua_pushinteger(L, (lua_Integer)(a->count * lt_ctype_bytes(a->type)));
-    return 1;
-}
-
 /* ---- comparison ---- */
 
 static void push_difference(lua_State *L, const lt_difference *d)
@@ -346,9 +339,10 @@ static int write_tensors(lua_State *L)
 }
 
 static const luaL_Reg array_methods[] = {
-    {"draw", draw_array},    {"at", get_element},      {"set", set_element}, {"copy", copy_array},
-    {"zero", zero_array},    {"forget", forget_array}, {"bytes", get_bytes}, {"free", free_array},
-    {"__close", free_array}, {"__gc", free_array},     {NULL, NULL},
+    {"draw", draw_array}, {"at", get_element},     {"set", set_element},
+    {"copy", copy_array}, {"zero", zero_array},    {"forget", forget_array},
+    {"free", free_array}, {"__close", free_array}, {"__gc", free_array},
+    {NULL, NULL},
 };
 
 static const luaL_Reg tensors_methods[] = {

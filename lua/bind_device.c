@@ -308,7 +308,7 @@ static int launch(lua_State *L)
 
 static void push_timing(lua_State *L, const lt_timing *t)
 {
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 4);
     lua_pushnumber(L, t->us);
     lua_setfield(L, -2, "us");
     lua_pushnumber(L, t->spread);
@@ -317,12 +317,10 @@ static void push_timing(lua_State *L, const lt_timing *t)
     lua_setfield(L, -2, "replays");
     lua_pushinteger(L, t->nodes);
     lua_setfield(L, -2, "nodes");
-    lua_pushinteger(L, t->sm_mhz);
-    lua_setfield(L, -2, "sm_mhz");
 }
 
 /* device:time(kernel, launch, { buffers, ... }): the launches of one sequence, one for each list of
- * buffers -> { us =, spread =, replays =, nodes =, sm_mhz = } of a launch */
+ * buffers -> { us =, spread =, replays =, nodes = } of a launch */
 static int time_kernel(lua_State *L)
 {
     lt_err err = {{0}};

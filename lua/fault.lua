@@ -2,11 +2,10 @@
 -- Raised as a table, which the border prints; any other error is a sentence of gen/ or a bug.
 local fault = {}
 
-local FAILED <const>, USAGE <const>, DEVICE <const> = 1, 2, 3
+local USAGE <const>, DEVICE <const> = 2, 3  -- 1: a check that was asked for says no
 
 local function raise(code, sentence) error({ code = code, text = sentence }, 0) end
 
-function fault.failed(sentence) raise(FAILED, sentence) end  -- an asked-for check says no
 function fault.usage(sentence) raise(USAGE, sentence) end    -- a wrong command line or input
 function fault.device(sentence) raise(DEVICE, sentence) end  -- a device, a disk or memory fails
 

@@ -69,11 +69,6 @@ void lt_device_free(lt_device *dev, lt_buffer *buf)
     if (dev && buf) dev->ops->free(dev, buf);
 }
 
-size_t lt_buffer_bytes(const lt_buffer *buf)
-{
-    return buf->bytes;
-}
-
 /* Is [offset, offset + bytes) inside the buffer? */
 static int check_range(const lt_device *dev, const lt_buffer *buf, size_t offset, size_t bytes,
                        const char *what, lt_err *err)

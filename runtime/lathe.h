@@ -183,7 +183,6 @@ typedef struct {
     double us;     /* a step: median over the replays */
     double spread; /* |median of the first half - of the second| / us */
     int replays, nodes;
-    int sm_mhz; /* clock after the run, 0 = unknown */
 } lt_timing;
 
 int lt_device_open(lt_device **out, const char *name,
@@ -194,7 +193,6 @@ int lt_device_play(lt_device *dev, const lt_play *play, lt_err *err); /* the CPU
 int lt_device_alloc(lt_device *dev, size_t bytes, lt_buffer **out,
                     lt_err *err); /* contents: 0xff */
 void lt_device_free(lt_device *dev, lt_buffer *buf);
-size_t lt_buffer_bytes(const lt_buffer *buf);
 int lt_device_write(lt_device *dev, lt_buffer *buf, size_t offset, lt_span from, lt_err *err);
 int lt_device_read(lt_device *dev, const lt_buffer *buf, size_t offset, void *to, size_t bytes,
                    lt_err *err);

@@ -71,7 +71,7 @@ end)
 
 describe("sample", function()
     it("draws in proportion to the weights", function()
-        local launches <const> = 40
+        local launches <const> = 24
         local drawn = counts(launches, { temperature = 1.0 })
         assert.are.equal(0, drawn[0])
         for token = 1, 4 do

@@ -9,12 +9,14 @@ LT_DEV size_t right(int head, int r, int j) { return ((size_t)head * D + r) * K 
 LT_DEV size_t out(int head, int i, int j) { return ((size_t)head * LATENT + i) * K + j; }
 #define LEFT kv_b
 #define RIGHT q_b
+enum { ROW_TILES = (ROWS + TILE - 1) / TILE, COLUMN_TILES = (COLUMNS + TILE - 1) / TILE };
 LT_DEV bf16 number(float x) { return lt_f32_bf16(x); }
 
 LT_KERNEL(THREADS)
 dsa_absorb_q_bf16__heads1_d64_latent128_k64__d16(bf16 *w, const bf16 *kv_b, const bf16 *q_b)
 {
-    const int i0 = blockIdx.y * TILE, j0 = blockIdx.x * TILE, head = blockIdx.z;
+    const int tile = blockIdx.x % (ROW_TILES * COLUMN_TILES), head = blockIdx.x / (ROW_TILES * COLUMN_TILES);
+    const int i0 = tile / COLUMN_TILES * TILE, j0 = tile % COLUMN_TILES * TILE;
     const int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
     LT_SHARED2(float, a, DEPTH, PITCH);
     LT_SHARED2(float, b, DEPTH, PITCH);

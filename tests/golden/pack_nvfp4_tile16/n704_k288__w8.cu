@@ -1,7 +1,7 @@
 /* family pack_nvfp4_tile16 rev 1, shape n704_k288, variant w8, class copy */
 // A warp writes one unit: lane (g, t) its two chunks' codes of rows g and g + 8, and their four scales.
 enum { N = 704, K = 288, WARPS = 8 };
-enum { UNITS = (K + 127) / 128, ALL_UNITS = (N + 15) / 16 * UNITS };
+enum { ROWS = 704, UNITS = (K + 127) / 128, ALL_UNITS = (ROWS + 15) / 16 * UNITS };
 
 LT_DEV u32 place(u32 code, int r)  // where templates/lib/fp4.cut looks for register r's code in a half  ORDER FP4
 {
@@ -34,7 +34,7 @@ pack_nvfp4_tile16__n704_k288__w8(u8 *w, u8 *ws, const u8 *w_rows, const e4m3 *ws
         u32 word[4] = {0, 0, 0, 0};
         for (int r = 0; r < 2; r++) {  // rows g and g + 8
             const int n = tile * 16 + lane / 4 + r * 8;
-            if (n >= N || k >= K) continue;
+            if (n >= ROWS || k >= K) continue;
             const u32 scale = ws_rows[(size_t)n * (K / 16) + k / 16].x;
             const uint2 codes = lt_ld64_once(w_rows + ((size_t)n * K + k) / 2);
             scales |= scale_byte(scale) << (16 * c + 8 * r);

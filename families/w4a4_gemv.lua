@@ -1,0 +1,98 @@
+-- W4A4 GEMV: y[m,n] = gs[m] * sw[n] * sum over k of e2m1(x[m,k]) * xs[m,k/16] * e2m1(w[n,k]) *
+-- ws[n,k/16], NVFP4 on both sides. The floor is N*K*9/16 bytes over the memory bandwidth. Where
+-- there is no FP4 mma both sides become bf16, exactly: unpacking must stay under 4 instructions a
+-- weight, so x is unpacked once a block (stage). The sign of xs is ignored. NaN scales give NaN.
+local family = require("gen.family")
+local tile = require("gen.tile")
+
+local GROUP <const> = 16  -- codes that share a scale
+local PAIR <const> = 128  -- k of a unit: two chunks of 64, whose scales fill a word
+local MOST_STAGED <const> = 98304  -- bytes of x: two blocks a multiprocessor
+local SPARE <const> = 1024         -- bytes that the system takes of a block's shared memory
+
+local KINDS <const> = { [0] = "dot", "mma.bf16", "mma.nvf4" }
+local TEMPLATES <const> = { [0] = "w4a4_gemv_dot", "w4a4_gemv", "w4a4_gemv_nvf4" }
+
+local function pairs_of(s) return tile.ceil(s.K, PAIR) end
+
+-- Bytes of x as bf16, each row padded by 16.
+local function staged(s) return s.M * (pairs_of(s) * PAIR + 8) * 2 end
+
+local function can_stage(s, v, dev)
+    local sums = tile.warps(v) * v.tiles * tile.halves(s.M) * 512
+    return v.parts == 1 and staged(s) <= MOST_STAGED and staged(s) + sums + SPARE <= dev.shared
+end
+
+-- Where each warp unpacks x, that weighs as much as the weights of one tile.
+local function reuses_x(s, v) return v.tiles > 1 or v.mma == 0 or tile.count(s.N) == 1 end
+
+return family("w4a4_gemv", {
+    rev = 1,
+    maths = "y[m,n] = bf16(gs[m] * sw[n] * sum over k of (x * xs)[m,k] * (w * ws)[n,k])",
+
+    shape = { "M", "N", "K" },
+    serves = function(s)
+        if s.M > 16 then return nil, "more than 16 rows: a GEMM's work" end
+        if s.K % GROUP ~= 0 then return nil, "K is not a whole number of NVFP4 groups of 16" end
+        return true
+    end,
+
+    args = {
+        { "y", "bf16", { "M", "N" }, out = true },
+        { "x", "e2m1x2", { "M", function(s) return s.K // 2 end } },
+        { "xs", "e4m3", { "M", function(s) return s.K // GROUP end } },
+        { "gs", "f32", { "M" } },  -- one a row
+        { "w", "e2m1x2", { "N", function(s) return s.K // 2 end }, layout = "nvfp4_tile16" },
+        { "ws", "e4m3", { "N", function(s) return s.K // GROUP end }, layout = "nvfp4_tile16" },
+        { "sw", "f32", { "N" } },  -- weight_scale_2, a row each: stacked tensors differ
+    },
+    scratch = tile.scratch,
+
+    knobs = {
+        { "mma", 2, 1, 0 },           -- block-scaled FP4, bf16, or CUDA cores
+        { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
+        { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
+        { "groups", 1, 2, 4 },        -- groups of such warps in a block
+        { "unroll", 2, 4 },           -- pairs of chunks in flight
+        { "parts", 1, 2, 4 },         -- blocks that share one K
+        { "block", 1, 0 },            -- x unpacked once a block, or by each warp
+    },
+    class = function(_, v) return ("%s_%dx%d"):format(KINDS[v.mma], v.parts, v.split) end,
+    keep = function(s, v, dev)
+        local stages = v.mma < 2 and can_stage(s, v, dev)
+        return tile.is_kept(s, v, pairs_of(s), dev)
+            and (v.mma < 2 or dev.nvf4)
+            and (v.mma > 0 or tile.is_for_dots(v))
+            and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+            and (v.block == 0 or stages)
+            and (v.block == 1 or v.mma == 2 or reuses_x(s, v) and (v.mma == 1 or not stages))
+    end,
+    template = function(_, v) return TEMPLATES[v.mma] end,
+
+    launch = function(s, v)
+        return {
+            grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
+            shared = v.block * staged(s),
+        }
+    end,
+    work = function(s)
+        local k_bytes = s.K // 2 + s.K // GROUP + 4
+        return {
+            bytes = s.N * k_bytes + s.M * k_bytes + 2 * s.M * s.N, flops = 2 * s.M * s.N * s.K,
+        }
+    end,
+
+    check = {
+        ulp = 1,
+        exact = true,
+        samples = {
+            { M = 1, N = 22, K = 16 }, { M = 2, N = 768, K = 256 }, { M = 2, N = 96, K = 1552 },
+            { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 1024 }, { M = 16, N = 256, K = 768 },
+        },
+        real = {
+            { M = 1, N = 4096, K = 4096 }, { M = 1, N = 24576, K = 4096 },
+            { M = 1, N = 4096, K = 12288 }, { M = 16, N = 4096, K = 4096 },
+        },
+        draw = { xs = "bytes", gs = "scale32", ws = "bytes", sw = "scale32" },
+    },
+})

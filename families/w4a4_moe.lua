@@ -1,0 +1,146 @@
+-- W4A4 products of the chosen experts (model.md 4.21): slot (m, k) = m * TOPK + k takes expert
+-- ids[m,k], y[slot,n] = gs * sw * sum over k of (x * xs)[k] * (w * ws)[expert,n,k], NVFP4 on both
+-- sides. gate_up: N is gate's rows, then up's, x the token's row; down: x is the slot's row. Slots
+-- with an id outside 0 .. EXPERTS-1 write nothing. The floor is the chosen experts' weights,
+-- N*K*9/16 bytes each, over the memory bandwidth: once a slot, or, with join, once for all slots
+-- that chose the expert, with the same bits. The sign of xs is ignored. NaN scales give NaN.
+local family = require("gen.family")
+local moe = require("gen.moe")
+local tile = require("gen.tile")
+
+local GROUP <const> = 16           -- codes that share a scale
+local MOST_STAGED <const> = 98304  -- bytes of x: two blocks a multiprocessor
+local SPARE <const> = 1024         -- bytes that the system takes of a block's shared memory
+
+local KINDS <const> = { "mma.bf16", "mma.nvf4" }
+local TEMPLATES <const> = { "w4a4_moe", "w4a4_moe_nvf4" }
+
+local function codes(s) return s.K // 2 end
+local function scales(s) return s.K // GROUP end
+
+-- Bytes of a row of x as bf16, padded by 16.
+local function row_bytes(s) return (moe.units(s) * 128 + 8) * 2 end
+
+-- Is there room for all rows? Asked without join too, so that it is kept where join is.
+local function can_stage(s, v, dev)
+    local bytes = s.M * row_bytes(s)
+    return bytes <= MOST_STAGED and bytes + moe.sums(s, v) + SPARE <= dev.shared
+end
+
+-- One unpacking of x serves a block, where there is room; else a warp's serves its tiles.
+local function unpacks_well(s, v, dev)
+    local stages = v.mma == 1 and can_stage(s, v, dev)
+    if v.block == 1 then return stages end
+    return v.mma == 2 or v.tiles > 1 or not stages and tile.count(s.N) == 1
+end
+
+local KNOBS <const> = {
+    { "mma", 2, 1 },    -- block-scaled FP4, or bf16
+    moe.KNOBS[1], moe.KNOBS[2], moe.KNOBS[3], moe.KNOBS[4], moe.KNOBS[5],
+    { "block", 1, 0 },  -- x unpacked once a block, or by each warp
+}
+
+local function class(_, v) return ("%s_%d"):format(KINDS[v.mma], v.split) end
+
+local function keep(s, v, dev)
+    return (v.mma == 1 or dev.nvf4) and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)
+end
+
+local function template(_, v) return TEMPLATES[v.mma] end
+
+local function launch(s, v)
+    local l = moe.launch(s, v)
+    l.shared = v.block * moe.columns(s, v) * row_bytes(s)
+    return l
+end
+
+-- x_rows: how many rows of x there are.
+local function work(s, x_rows)
+    local slots, row = moe.slots(s), codes(s) + scales(s)
+    local read = slots < s.EXPERTS and slots or s.EXPERTS
+    return {
+        bytes = read * s.N * row + x_rows * (row + 4) + slots * (2 * s.N + 4),
+        flops = 2 * slots * s.N * s.K,
+    }
+end
+
+local DRAW <const> = {
+    xs = "bytes", gs = "scale32", ws = "bytes", sw = "scale32", ids = moe.draw_ids,
+}
+
+return {
+    family("w4a4_moe.gate_up", {
+        rev = 1,
+        maths = "y[slot,n] = bf16(gs[m] * sw[e,2n/N] * sum of (x * xs)[m,k] * (w * ws)[e,n,k])",
+        shape = { "M", "TOPK", "EXPERTS", "N", "K" },
+        serves = function(s)
+            if s.N % 32 ~= 0 then return nil, "half of N is no whole number of 16-row tiles" end
+            return moe.serves(s)
+        end,
+        args = {
+            { "y", "bf16", { moe.slots, "N" }, out = true },
+            { "x", "e2m1x2", { "M", codes } },
+            { "xs", "e4m3", { "M", scales } },
+            { "gs", "f32", { "M" } },  -- one a row
+            { "ids", "i32", { "M", "TOPK" } },
+            { "w", "e2m1x2", { "EXPERTS", "N", codes }, layout = "nvfp4_tile16_experts" },
+            { "ws", "e4m3", { "EXPERTS", "N", scales }, layout = "nvfp4_tile16_experts" },
+            { "sw", "f32", { "EXPERTS", 2 } },  -- weight_scale_2 of gate and of up
+        },
+        knobs = KNOBS, class = class, keep = keep, template = template, launch = launch,
+        work = function(s) return work(s, s.M) end,
+        check = {
+            ulp = 1,
+            exact = true,
+            samples = {
+                { M = 1, TOPK = 1, EXPERTS = 1, N = 32, K = 16 },
+                { M = 2, TOPK = 4, EXPERTS = 6, N = 128, K = 256 },
+                { M = 3, TOPK = 2, EXPERTS = 3, N = 32, K = 1552 },
+                { M = 16, TOPK = 2, EXPERTS = 2, N = 96, K = 144 },
+                { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 1040 },
+            },
+            real = {
+                { M = 1, TOPK = 8, EXPERTS = 5, N = 1408, K = 4096 },
+                { M = 2, TOPK = 8, EXPERTS = 5, N = 1280, K = 4096 },
+                { M = 1, TOPK = 8, EXPERTS = 3, N = 4096, K = 4096 },
+            },
+            draw = DRAW,
+        },
+    }),
+
+    family("w4a4_moe.down", {
+        rev = 1,
+        maths = "y[slot,n] = bf16(gs[slot] * sw[e] * sum of (x * xs)[slot,k] * (w * ws)[e,n,k])",
+        shape = { "M", "TOPK", "EXPERTS", "N", "K" },
+        serves = moe.serves,
+        args = {
+            { "y", "bf16", { moe.slots, "N" }, out = true },
+            { "x", "e2m1x2", { moe.slots, codes } },
+            { "xs", "e4m3", { moe.slots, scales } },
+            { "gs", "f32", { moe.slots } },  -- one a row
+            { "ids", "i32", { "M", "TOPK" } },
+            { "w", "e2m1x2", { "EXPERTS", "N", codes }, layout = "nvfp4_tile16_experts" },
+            { "ws", "e4m3", { "EXPERTS", "N", scales }, layout = "nvfp4_tile16_experts" },
+            { "sw", "f32", { "EXPERTS" } },  -- weight_scale_2
+        },
+        knobs = KNOBS, class = class, keep = keep, template = template, launch = launch,
+        work = function(s) return work(s, moe.slots(s)) end,
+        check = {
+            ulp = 1,
+            exact = true,
+            samples = {
+                { M = 1, TOPK = 1, EXPERTS = 1, N = 16, K = 16 },
+                { M = 2, TOPK = 4, EXPERTS = 6, N = 256, K = 64 },
+                { M = 4, TOPK = 2, EXPERTS = 3, N = 48, K = 704 },
+                { M = 10, TOPK = 3, EXPERTS = 1, N = 16, K = 1040 },
+                { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 1024 },
+            },
+            real = {
+                { M = 1, TOPK = 8, EXPERTS = 5, N = 4096, K = 704 },
+                { M = 2, TOPK = 8, EXPERTS = 5, N = 4096, K = 640 },
+                { M = 1, TOPK = 8, EXPERTS = 3, N = 4096, K = 2048 },
+            },
+            draw = DRAW,
+        },
+    }),
+}

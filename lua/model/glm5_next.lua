@@ -1,0 +1,214 @@
+-- glm5_next: from a config to the circuit of operators of one step: families, shapes, which value
+-- is which argument, what each weight is made of. Knows no device, no kernel and no buffer.
+local wiring = require("lua.model.wiring")
+
+local glm5_next = {}
+
+local PAGE <const> = 64   -- tokens of a cache page: the families' own
+local RING <const> = 32   -- raw index rows that are kept: a chunk of 16 and the open pool
+
+local function sizes_of(c, rows, capacity)
+    local pages = (capacity + PAGE - 1) // PAGE
+    return {
+        M = rows, H = c.hidden, pages = pages, blocks = pages, tokens = capacity,
+        pools = pages * PAGE // c.index_pool,
+        kda = c.kda_heads * c.kda_dim, latent = c.mla_heads * c.kv_rank,
+    }
+end
+
+-- ---- hyper-connections ----
+
+local function pre(w, layer, site, norm)
+    w:op("MHC", "mhc_pre", { M = w.n.M, H = w.n.H }, {
+        xn = "xn", post = "post", comb = "comb", streams = "/streams",
+        fn = w:plain(layer["hc_" .. site .. ".fn"], "bf16"),
+        scale = w:plain(layer["hc_" .. site .. ".scale"], "f32"),
+        base = w:plain(layer["hc_" .. site .. ".base"], "f32"), norm = w:plain(norm, "bf16"),
+    })
+end
+
+local function post(w)
+    w:op("MHC_POST", "mhc_post", { M = w.n.M, H = w.n.H },
+        { streams = "/streams", post = "post", comb = "comb", y = "y" })
+end
+
+-- ---- KDA ----
+
+local function kda_projections(w, c, layer)
+    local formats = w.recipe
+    w:gemv("KDA_FRONT", "qkvb", "xn", formats.kda,
+        { layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"] })
+    w:gemv("KDA_FRONT", "f_a", "xn", formats.kda, { layer["kda.f_a"] })
+    w:gemv("KDA_FRONT", "g_a", "xn", formats.kda, { layer["kda.g_a"] })
+    w:gemv("KDA_FRONT", "f", "f_a", formats.kda_gates, { layer["kda.f_b"] })
+    w:gemv("KDA_FRONT", "g", "g_a", formats.kda_gates, { layer["kda.g_b"] })
+    return 3 * w.n.kda + c.kda_heads
+end
+
+local function kda(w, c, layer)
+    local n, heads, d = w.n, c.kda_heads, c.kda_dim
+    local stride = kda_projections(w, c, layer)
+    local channels = 3 * n.kda
+    w:op("KDA_RECUR", "kda_conv.tokens",
+        { M = n.M, HEADS = heads, D = d, STRIDE = stride, SLOTS = 1 }, {
+            y = "conv", x = "qkvb", slot = "/slot", snaps = "/snaps",
+            window = w:state("window", "f32", { 1, channels, 4 }, 0),
+            taps = w:plain({ layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
+        })
+    w:op("KDA_FRONT", "kda_gates", {
+        M = n.M, HEADS = heads, D = d, FSTRIDE = n.kda, FOFFSET = 0, BSTRIDE = stride,
+        BOFFSET = channels,
+    }, {
+        g = "decay", beta = "beta", f = "f", b = "qkvb",
+        a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
+    })
+    w:op("KDA_RECUR", "kda_recurrent.tokens", { M = n.M, HEADS = heads, D = d, SLOTS = 1 }, {
+        o = "o", x = "conv", g = "decay", beta = "beta", slot = "/slot", snaps = "/snaps",
+        state = w:state("state", "f32", { 1, heads, d, d }, 0),
+    })
+    w:op("KDA_BACK", "kda_out", { M = n.M, HEADS = heads, D = d, GSTRIDE = n.kda, GOFFSET = 0 },
+        { y = "gated", o = "o", gate = "g", w = w:plain(layer["kda.o_norm"], "bf16") })
+    w:gemv("KDA_BACK", "y", "gated", w.recipe.kda, { layer["kda.o"] })
+end
+
+-- ---- DSA ----
+
+local function dsa_keys(w, c, layer, stride)
+    local n, d = w.n, c.index_dim
+    w:op("DSA_PROJ", "mla_latent_write", {
+        M = n.M, D = c.kv_rank, STRIDE = stride, OFFSET = 0, SLOTS = 1, PAGES = n.pages,
+        BLOCKS = n.blocks,
+    }, {
+        cache = w:state("latent", "e4m3", { n.blocks, PAGE, c.kv_rank }), x = "kvi",
+        w = w:plain(layer["dsa.kv_a_norm"], "bf16"), positions = "/positions", slots = "/slots",
+        block_table = "/block_table",
+    })
+    w:op("DSA_INDEXER", "dsa_index_store", {
+        M = n.M, D = d, STRIDE = stride, OFFSET = c.kv_rank, GATE = c.kv_rank + d, SLOTS = 1,
+        RING = RING,
+    }, {
+        raw = w:state("raw", "bf16", { 1, RING, 2, d }), x = "kvi",
+        w = w:plain(layer["index.norm_w"], "bf16"), b = w:plain(layer["index.norm_b"], "bf16"),
+        positions = "/positions", slots = "/slots",
+    })
+    w:op("DSA_SELECT", "dsa_pool_keys",
+        { M = n.M, D = d, RING = RING, SLOTS = 1, PAGES = n.pages, BLOCKS = n.blocks }, {
+            pooled = w:state("pooled", "f32", { n.blocks, PAGE // c.index_pool, d }),
+            raw = w:state("raw"), ape = w:plain(layer["index.ape"], "f32"),
+            positions = "/positions", slots = "/slots", block_table = "/block_table",
+        })
+end
+
+local function dsa_selection(w, c, layer)
+    local n, k = w.n, c.index_topk // c.index_pool
+    w:gemv("DSA_INDEXER", "iq", "qan", "bf16 f32", { layer["index.q"] })
+    w:gemv("DSA_INDEXER", "iw", "xn", "bf16 f32", { layer["index.heads"] })
+    w:op("DSA_SELECT", "dsa_scores", {
+        M = n.M, TOKENS = n.M, HEADS = c.index_heads, D = c.index_dim, POOLS = n.pools, SLOTS = 1,
+        PAGES = n.pages, BLOCKS = n.blocks,
+    }, {
+        score = "score", iq = "iq", iw = "iw", pooled = w:state("pooled"),
+        positions = "/positions", slots = "/slots", block_table = "/block_table",
+    })
+    w:op("DSA_SELECT", "dsa_topk", { M = n.M, K = k, POOLS = n.pools },
+        { ids = "pools", score = "score", positions = "/positions", slots = "/slots" })
+    w:op("DSA_SELECT", "dsa_expand", { M = n.M, K = k },
+        { ids = "selected", pools = "pools", positions = "/positions", slots = "/slots" })
+    return c.index_topk + c.index_pool - 1
+end
+
+local function dsa(w, c, layer)
+    local n = w.n
+    local stride = c.kv_rank + 2 * c.index_dim
+    w:gemv("DSA_PROJ", "q_a", "xn", w.recipe.dsa, { layer["dsa.q_a"] })
+    w:gemv("DSA_PROJ", "kvi", "xn", w.recipe.dsa,
+        { layer["dsa.kv_a"], layer["index.k"], layer["index.gate"] })
+    w:op("DSA_PROJ", "rms_norm", { M = n.M, K = c.q_rank },
+        { y = "qan", x = "q_a", w = w:plain(layer["dsa.q_a_norm"], "bf16") })
+    dsa_keys(w, c, layer, stride)
+    w:gemv("DSA_PROJ", "q", "qan", w.recipe.dsa, w:absorbed("q", layer["dsa.kv_b"],
+        layer["dsa.q_b"], c))
+    local width = dsa_selection(w, c, layer)
+    w:op("DSA_ATTEND", "mla_decode", {
+        M = n.M, HEADS = c.mla_heads, D = c.kv_rank, QK = c.qk_dim, WIDTH = width, SLOTS = 1,
+        PAGES = n.pages, BLOCKS = n.blocks,
+    }, {
+        y = "o", q = "q", cache = w:state("latent"), ids = "selected", positions = "/positions",
+        slots = "/slots", block_table = "/block_table",
+    })
+    w:gemv("DSA_PROJ", "y", "o", w.recipe.dsa, w:absorbed("o", layer["dsa.kv_b"],
+        layer["dsa.o"], c))
+end
+
+-- ---- feed-forward ----
+
+local function dense(w, c, layer)
+    local n = w.n
+    w:gemv("MLP_DENSE", "gate_up", "xn", w.recipe.dense, { layer["mlp.gate"], layer["mlp.up"] })
+    w:op("MLP_DENSE", "swiglu_clamp", { M = n.M, N = c.dense_width }, { y = "a", x = "gate_up" })
+    w:gemv("MLP_DENSE", "y", "a", w.recipe.dense, { layer["mlp.down"] })
+end
+
+local function shared(w, c, layer)
+    local width = c.shared * c.expert_width
+    w:gemv("MOE_SHARED", "s_gate_up", "xn", w.recipe.shared,
+        { layer["shared.gate"], layer["shared.up"] })
+    w:op("MOE_SHARED", "swiglu_clamp", { M = w.n.M, N = width }, { y = "s_a", x = "s_gate_up" },
+        "s_swiglu")
+    w:gemv("MOE_SHARED", "s_y", "s_a", w.recipe.shared, { layer["shared.down"] })
+end
+
+local function moe(w, c, layer)
+    local n, k = w.n, c.experts_topk
+    w:gemv("MOE_ROUTER", "logits", "xn", "bf16 f32", { layer["router.weight"] })
+    w:op("MOE_ROUTER", "moe_router", { M = n.M, EXPERTS = c.experts, TOPK = k }, {
+        ids = "ids", weights = "weights", logits = "logits", factor = "/routed_scale",
+        bias = w:plain(layer["router.bias"], "f32"),
+    })
+    w:experts("MOE_EXPERTS", "gate_up", "xn", c,
+        { layer["experts.gate"], layer["experts.up"] })
+    w:op("MOE_EXPERTS", "swiglu_clamp", { M = n.M * k, N = c.expert_width },
+        { y = "a", x = "gate_up" })
+    w:experts("MOE_EXPERTS", "down", "a", c, { layer["experts.down"] })
+    shared(w, c, layer)
+    w:op("MOE_COMBINE", "moe_combine", { M = n.M, TOPK = k, H = n.H },
+        { y = "y", ed = "down", weights = "weights", shared = "s_y" })
+end
+
+-- ---- the whole ----
+
+local function head(w, c, model)
+    local n = w.n
+    w:enter("head")
+    w:op("MHC_POST", "mhc_head", { M = n.M, H = n.H }, { h = "h", streams = "/streams" })
+    w:op("NORM", "rms_norm", { M = n.M, K = n.H },
+        { y = "/hidden", x = "h", w = w:plain(model.norm, "bf16") })
+    w:gemv("HEAD", "/logits", "/hidden", "bf16 f32", { model.head })
+    w:op("HEAD", "argmax.f32", { M = n.M, VOCAB = c.vocab },
+        { best = "/best", top = "/top", logits = "/logits" })
+end
+
+-- The circuit of one step of M rows of one sequence, with room for `capacity` tokens. found: what
+-- checkpoint.open gives. Fields: ops, weights, states (wiring.lua), n (sizes).
+function glm5_next.circuit(found, formats, rows, capacity)
+    local c, model = found.config, found.model
+    local w = wiring.new(formats, sizes_of(c, rows, capacity))
+    w:enter("embed")
+    w:op("HEAD", "mhc_expand", { M = rows, VOCAB = c.vocab, H = c.hidden },
+        { streams = "/streams", tokens = "/tokens", embed = w:plain(model.embed, "bf16") })
+    for i, kind in ipairs(c.kinds) do
+        local layer = found.layers[i - 1]
+        w:enter(("L%02d.attn"):format(i - 1))
+        pre(w, layer, "attn", layer.input_norm)
+        if kind == "kda" then kda(w, c, layer) else dsa(w, c, layer) end
+        post(w)
+        w:enter(("L%02d.ffn"):format(i - 1))
+        pre(w, layer, "ffn", layer.post_norm)
+        if c.ffns[i] == "dense" then dense(w, c, layer) else moe(w, c, layer) end
+        post(w)
+    end
+    head(w, c, model)
+    return w
+end
+
+return glm5_next

@@ -1,0 +1,147 @@
+-- What a circuit is made of: operators in order, the weights that they read and how those are made
+-- from a checkpoint's tensors, states. A value's name is local to its site ("L03.attn.xn"); one
+-- that begins with "/" belongs to the whole step.
+local wiring = {}
+
+-- recipe: format by kind of weight; n: sizes (M rows, ..)
+function wiring.new(recipe, n)
+    return setmetatable({
+        recipe = recipe, n = n, ops = {}, weights = {}, by_weight = {}, states = {}, by_state = {},
+        quantised = {}, at = "",
+    }, { __index = wiring })
+end
+
+-- Where the operators that follow belong: "L03.attn".
+function wiring:enter(at) self.at, self.quantised = at, {} end
+
+function wiring:name(value)
+    if value:sub(1, 1) == "/" then return value end
+    return self.at .. "." .. value
+end
+
+-- args: of the family, by name: values by their local names, weights and states as these are given.
+function wiring:op(section, family, shape, args, label)
+    local named = {}
+    for arg, value in pairs(args) do
+        named[arg] = type(value) == "string" and self:name(value) or value
+    end
+    self.ops[#self.ops + 1] = {
+        site = self.at .. "." .. (label or family), section = section, family = family,
+        shape = shape, args = named,
+    }
+end
+
+local function key_of(kind, parts, format)
+    local names = {}
+    for i, part in ipairs(parts) do names[i] = part.name end
+    return ("%s %s %s"):format(kind, format, table.concat(names, "+"))
+end
+
+-- A weight of this kind; the same one again where it was asked for before.
+function wiring:weight(kind, parts, format, more)
+    local key = key_of(kind, parts, format)
+    local found = self.by_weight[key]
+    if found then return found end
+    found = { is = "weight", key = key, kind = kind, parts = parts, format = format, more = more }
+    self.by_weight[key], self.weights[#self.weights + 1] = found, found
+    return found
+end
+
+-- One array of a weight: "w", "ws", "sw"; "data" of a plain one.
+local function array_of(weight, name) return { is = "array", weight = weight, name = name } end
+
+-- A tensor as it is, or several behind each other, as bf16 or f32.
+function wiring:plain(parts, format)
+    if parts.name then parts = { parts } end
+    return array_of(self:weight("plain", parts, format), "data")
+end
+
+-- A buffer that lives as long as the sequence; fill: its first bytes, 0xff where nothing is said.
+function wiring:state(name, ctype, extents, fill)
+    local key = self:name(name)
+    local found = self.by_state[key]
+    if found then return found end
+    found = { is = "state", key = key, ctype = ctype, extents = extents, fill = fill }
+    self.by_state[key], self.states[#self.states + 1] = found, found
+    return found
+end
+
+-- The absorbed matrix of MLA that stands for q_b (which = "q") or o.
+function wiring:absorbed(which, kv_b, other, c)
+    return { which = which, kv_b, other, heads = c.mla_heads, dim = c.qk_dim, latent = c.kv_rank }
+end
+
+local function rows_of(parts)
+    if parts.which == "q" then return parts.heads * parts.latent, parts[2].shape[2] end
+    if parts.which == "o" then return parts[2].shape[1], parts.heads * parts.latent end
+    local rows = 0
+    for _, part in ipairs(parts) do rows = rows + part.shape[1] end
+    return rows, parts[1].shape[2]
+end
+
+-- x as E4M3 with a scale a row; once for all products that read it.
+function wiring:quantise_e4m3(section, x, k)
+    if not self.quantised[x] then
+        self:op(section, "w8a8_act_quant", { M = self.n.M, K = k },
+            { q = x .. ".e4m3", sx = x .. ".scale", x = x }, x .. ".quant")
+        self.quantised[x] = true
+    end
+    return x .. ".e4m3", x .. ".scale"
+end
+
+-- x as NVFP4 under the global scale that the weights' checkpoint gives for this product.
+function wiring:quantise_nvfp4(section, x, rows, k, weight)
+    self:op(section, "w4a4_act_quant.static", { M = rows, K = k }, {
+        q = x .. ".nvfp4", qs = x .. ".scales", gs = x .. ".gs", x = x,
+        input_scale = array_of(weight, "input_scale"),
+    }, x .. ".quant")
+    return x .. ".nvfp4", x .. ".scales", x .. ".gs"
+end
+
+-- The products of the chosen experts: gate and up of each token's row, or down of each slot's.
+function wiring:experts(section, y, x, c, parts)
+    local is_down = #parts == 1
+    local first = parts[1][0]
+    local n, k = #parts * first.shape[1], first.shape[2]
+    local shape = {
+        M = self.n.M, TOPK = c.experts_topk, EXPERTS = c.experts, N = n, K = k,
+    }
+    local weight = self:weight("experts", { first }, self.recipe.experts, parts)
+    local args = {
+        y = y, x = x, ids = "ids", w = array_of(weight, "w"), ws = array_of(weight, "ws"),
+        sw = array_of(weight, "sw"),
+    }
+    local family = self.recipe.experts == "w4a4" and "w4a4_moe" or "w4a16_moe"
+    if family == "w4a4_moe" then
+        local rows = is_down and shape.M * shape.TOPK or shape.M
+        args.x, args.xs, args.gs = self:quantise_nvfp4(section, x, rows, k, weight)
+    end
+    self:op(section, family .. (is_down and ".down" or ".gate_up"), shape, args, y)
+end
+
+-- y = x times the stacked rows of parts, whose weights are held in this format: "bf16", "bf16 f32"
+-- (f32 out), "w4a16", "w4a4", "w8a8".
+function wiring:gemv(section, y, x, format, parts)
+    local n, k = rows_of(parts)
+    local shape = { M = self.n.M, N = n, K = k }
+    local kind = parts.which and "absorbed " .. parts.which or "rows"
+    local held = format:match("^%S+")
+    local weight = self:weight(kind, parts, held, parts)
+    local w, ws = array_of(weight, "w"), array_of(weight, "ws")
+    local sw = array_of(weight, "sw")
+    if format == "bf16" or format == "bf16 f32" then
+        local family = format == "bf16" and "bf16_gemv" or "bf16_gemv_f32"
+        return self:op(section, family, shape, { y = y, x = x, w = w }, y)
+    elseif format == "w4a16" then
+        return self:op(section, "w4a16_gemv", shape, { y = y, x = x, w = w, ws = ws, sw = sw }, y)
+    end
+    if format == "w4a4" then
+        local q, xs, gs = self:quantise_nvfp4(section, x, self.n.M, k, weight)
+        return self:op(section, "w4a4_gemv", shape,
+            { y = y, x = q, xs = xs, gs = gs, w = w, ws = ws, sw = sw }, y)
+    end
+    local q, sx = self:quantise_e4m3(section, x, k)
+    self:op(section, "w8a8_gemv", shape, { y = y, x = q, sx = sx, w = w, sw = sw }, y)
+end
+
+return wiring

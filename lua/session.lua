@@ -1,0 +1,133 @@
+-- A model that is loaded: one sequence, its states, and a program for each number of rows.
+local checkpoint = require("lua.model.checkpoint")
+local fault = require("lua.fault")
+local glm5_next = require("lua.model.glm5_next")
+local lathe = require("lathe")
+local plan = require("lua.plan.plan")
+local weights = require("lua.plan.weights")
+
+local session = {}
+
+local function alloc(s, bytes, fill)
+    local buffer = fault.reach(s.target.device:alloc(bytes))
+    if fill then fault.reach(buffer:fill(fill)) end
+    return buffer
+end
+
+local function write_ints(buffer, list)
+    local a <close> = fault.reach(lathe.array("i32", #list))
+    for i, x in ipairs(list) do a:set(i - 1, x) end
+    fault.reach(buffer:write(a))
+end
+
+local function identity(count)
+    local list = {}
+    for i = 1, count do list[i] = i - 1 end
+    return list
+end
+
+local function fill_list(count, value)
+    local list = {}
+    for i = 1, count do list[i] = value end
+    return list
+end
+
+-- What every program of the session shares, whatever its rows.
+local function share(s, circuit)
+    s.made, s.states, s.scratch = {}, {}, {}
+    local made = weights.make(s.target, s.found, circuit.weights, s.tell)
+    for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
+    for _, state in ipairs(circuit.states) do
+        s.states[state.key] = alloc(s, plan.state_bytes(state), state.fill)
+    end
+    s.state_list = circuit.states
+    s.block_table = alloc(s, 4 * circuit.n.pages)
+    write_ints(s.block_table, identity(circuit.n.pages))
+    s.slot = alloc(s, 4, 0)
+    s.routed_scale = alloc(s, 4)
+    local a <close> = fault.reach(lathe.array("f32", 1))
+    a:set(0, s.found.config.routed_scale)
+    fault.reach(s.routed_scale:write(a))
+end
+
+-- The program of `rows` rows of the sequence.
+local function program(s, rows)
+    if s.programs[rows] then return s.programs[rows] end
+    local circuit = glm5_next.circuit(s.found, s.formats, rows, s.capacity)
+    if not s.made then share(s, circuit) end
+    local p = { rows = rows, plan = plan.make(s.target, circuit) }
+    p.tokens, p.positions = alloc(s, 4 * rows), alloc(s, 4 * rows)
+    p.slots, p.snaps = alloc(s, 4 * rows, 0), alloc(s, 4 * rows)
+    write_ints(p.snaps, fill_list(rows, -1))
+    p.run = plan.program(s.target, p.plan, {
+        ["/tokens"] = p.tokens, ["/positions"] = p.positions, ["/slots"] = p.slots,
+        ["/snaps"] = p.snaps, ["/slot"] = s.slot, ["/block_table"] = s.block_table,
+        ["/routed_scale"] = s.routed_scale,
+    }, s.made, s.states, s.scratch)
+    s.programs[rows] = p
+    return p
+end
+
+-- options: folder, target (place.open), formats (a recipe), capacity in tokens, tell (progress).
+function session.open(options)
+    local found = fault.expect(checkpoint.open(options.folder))
+    if #found.faults > 0 then
+        fault.usage(("%s: %s (`lathe plan --model %s --check` lists %d faults)"):format(
+            options.folder, found.faults[1].text, options.folder, #found.faults))
+    end
+    local s = setmetatable({
+        found = found, target = options.target, formats = options.formats,
+        capacity = options.capacity, tell = options.tell, programs = {}, length = 0,
+    }, { __index = session })
+    program(s, 1)
+    return s
+end
+
+-- Forgets the sequence.
+function session:reset()
+    self.length = 0
+    for _, state in ipairs(self.state_list) do
+        fault.reach(self.states[state.key]:fill(state.fill or 0xff))
+    end
+end
+
+-- Runs tokens (at most 16) behind what was there. Returns the program, whose values can be read.
+function session:step(tokens)
+    local rows = #tokens
+    if self.length + rows > self.capacity then
+        fault.usage(("the sequence is full: it has room for %d tokens"):format(self.capacity))
+    end
+    local p, positions = program(self, rows), {}
+    for i = 1, rows do positions[i] = self.length + i - 1 end
+    write_ints(p.tokens, tokens)
+    write_ints(p.positions, positions)
+    fault.reach(p.run:run())
+    self.length = self.length + rows
+    return p
+end
+
+-- Value `name` of a program as an array: "/logits", "/best", ..; the array is the caller's.
+function session:read(p, name, ctype, count)
+    local array = fault.reach(lathe.array(ctype, count))
+    fault.reach(p.plan.places[name].buffer:read(array))
+    return array
+end
+
+-- The most likely token behind the last row of a program.
+function session:best(p)
+    local a <close> = self:read(p, "/best", "i32", p.rows)
+    return math.tointeger(a:at(p.rows - 1))
+end
+
+-- Runs a list of tokens in chunks; the rest token by token. Returns the last program.
+function session:prefill(tokens, chunk)
+    local p, at = nil, 1
+    while at <= #tokens do
+        local rows = #tokens - at + 1 >= chunk and chunk or 1
+        p = self:step({ table.unpack(tokens, at, at + rows - 1) })
+        at = at + rows
+    end
+    return p
+end
+
+return session

@@ -1,0 +1,28 @@
+/* family moe_combine rev 1, shape m16_topk8_h130, variant w8, class slots */
+// A thread makes two columns of a row; its loads are in flight together.
+enum { M = 16, TOPK = 8, H = 130, WARPS = 8 };
+
+LT_KERNEL(32 * WARPS)
+moe_combine__m16_topk8_h130__w8(bf16 *y, const bf16 *ed, const float *weights, const bf16 *shared)
+{
+    const int h = (blockIdx.x * (32 * WARPS) + threadIdx.x) * 2;
+    const size_t m = blockIdx.y;
+    lt_pdl_wait();
+    lt_pdl_launch();
+    if (h >= H) return;
+    u32 two[TOPK];
+    LT_UNROLL(TOPK)
+    for (int k = 0; k < TOPK; k++) two[k] = *(const u32 *)(ed + (m * TOPK + k) * H + h);
+    const u32 rest = *(const u32 *)(shared + m * H + h);
+    float lo = 0.0f, hi = 0.0f;
+    LT_UNROLL(TOPK)
+    for (int k = 0; k < TOPK; k++) {
+        const float weight = weights[m * TOPK + k];
+        lo = fmaf(weight, lt_bf16lo_f32(two[k]), lo);
+        hi = fmaf(weight, lt_bf16hi_f32(two[k]), hi);
+    }
+    *(u32 *)(y + m * H + h) = lt_pack_bf16(lo + lt_bf16lo_f32(rest), hi + lt_bf16hi_f32(rest));
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { moe_combine__m16_topk8_h130__w8(*(bf16 **)a[0], *(const bf16 **)a[1], *(const float **)a[2], *(const bf16 **)a[3]); }
+#endif

@@ -1,0 +1,36 @@
+/* family swiglu_clamp rev 1, shape m16_n704, variant w8, class exact */
+// A thread makes 8 values of a row, or one where N is no multiple of 8.
+enum { M = 16, N = 704, WARPS = 8 };
+
+LT_DEV float activated(float gate, float up)  // NaN stays NaN
+{
+    gate = gate > 10.0f ? 10.0f : gate;
+    up = up > 10.0f ? 10.0f : up;
+    return lt_silu(gate) * (up < -10.0f ? -10.0f : up);
+}
+
+LT_DEV u32 two_activated(u32 gate, u32 up)
+{
+    return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
+                        activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
+}
+
+LT_KERNEL(32 * WARPS)
+swiglu_clamp__m16_n704__w8(bf16 *y, const bf16 *x)
+{
+    const size_t i = ((size_t)blockIdx.x * (32 * WARPS) + threadIdx.x) * 8;
+    lt_pdl_wait();
+    lt_pdl_launch();
+    if (i >= (size_t)M * N) return;
+    const bf16 *gate = x + i / N * N + i;  // row i / N of 2 * N
+    const uint4 a = lt_ld128(gate), b = lt_ld128(gate + N);
+    uint4 out;
+    out.x = two_activated(a.x, b.x);
+    out.y = two_activated(a.y, b.y);
+    out.z = two_activated(a.z, b.z);
+    out.w = two_activated(a.w, b.w);
+    lt_st128(y + i, out);
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { swiglu_clamp__m16_n704__w8(*(bf16 **)a[0], *(const bf16 **)a[1]); }
+#endif

@@ -1,0 +1,210 @@
+/* family w4a4_moe.down rev 1, shape m1_topk1_experts1_n16_k16, variant m2t1s1g4u2j0b0, class mma.nvf4_1 */
+// Weights are the 16-row operand of the block-scaled m16n8k64, slots of one expert the columns. Codes and scales come
+// out of the layout that other devices multiply as bf16; the mma applies both scales.
+enum { M = 1, TOPK = 1, EXPERTS = 1, N = 16, K = 16, MMA = 2, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 0 };
+enum {
+    SLOTS = M * TOPK,
+    SHARE = SLOTS / 1,    // slots that read one row of x
+    SCALES = 1,  // of an expert: a tensor each
+    UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
+    WARPS = SPLIT * GROUPS,       // of a block
+    PARTS = 1,
+    ALL_TILES = N / 16,           // of an expert
+    COLUMNS = JOIN ? M : 1,       // slots that one reading serves
+    HALVES = (COLUMNS + 7) / 8,   // mma columns hold eight of them
+    COUNT = TILES * HALVES * 4,   // sums of a lane
+    SMALL = UNROLL * TILES * HALVES <= 2,        // 80 registers, or 96 in a block of 4 warps, are enough
+    RESIDENT = SMALL && WARPS < 16 ? 20 / WARPS + (WARPS == 8) : 1  // blocks of a multiprocessor
+};
+// A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
+// NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
+// four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
+//   register 0: 15, 8-6    1: 12, 5-3    2: 9, 2-0    3: 14, 13 11 10
+// so that a shift and a mask put them on a bf16's sign, lowest exponent and highest mantissa bits.  ORDER FP4
+LT_DEV void fp4_fragment(u32 *a, u32 word)  // a[i] = codes * 2^-126, exact (subnormals included)
+{
+    a[0] = word & 0x81c081c0u;
+    a[1] = word << 3 & 0x81c081c0u;
+    a[2] = word << 6 & 0x81c081c0u;
+    a[3] = (word << 1 & 0x80008000u) | (word >> 5 & 0x01000100u) | (word >> 4 & 0x00c000c0u);
+}
+
+// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^119 as both halves of a bf16x2. The
+// product with a fragment is code * scale * 2^-7, exact in bf16; FP4_UNSCALE undoes the 2^-7.
+LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x76807680u; }
+#define FP4_UNSCALE 128.0f
+
+LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, size_t unit, int lane)
+{
+    w[0] = lt_ld128_once(codes + unit * 1024 + lane * 16);
+    w[1] = lt_ld128_once(codes + unit * 1024 + 512 + lane * 16);
+    *scale = lt_ld32_once(scales + unit * 128 + lane * 4);
+}
+
+// The A fragments of a chunk's four steps, code * scale * 2^-7: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
+LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
+{
+    const u32 upper = fp4_scale(scale), lower = fp4_scale(scale >> 8);
+    const u32 word[4] = {codes.x, codes.y, codes.z, codes.w};
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        fp4_fragment(a[j], word[j]);
+        a[j][0] = lt_mul_bf16x2(a[j][0], upper);
+        a[j][1] = lt_mul_bf16x2(a[j][1], lower);
+        a[j][2] = lt_mul_bf16x2(a[j][2], upper);
+        a[j][3] = lt_mul_bf16x2(a[j][3], lower);
+    }
+}
+// Units of pack_nvfp4_tile16 as m16n8k64 takes them. The mma's groups of 16 k are 0, 2, 1, 3 of a chunk's: so the two
+// halves of the groups of lanes t and t ^ 1 change hands in one shuffle a row.  ORDER FP4
+LT_DEV u32 nvf4_codes4(u32 word, int lower)  // four codes of row g or g + 8
+{
+    u32 two;  // first and third in the low half's bytes, second and fourth in the high one's
+    if (lower) {
+        two = (word >> 3 & 0x00070007u) | (word >> 9 & 0x00080008u);
+        two |= (word >> 10 & 0x00030003u) << 8 | (word >> 11 & 0x000c000cu) << 8;
+    } else {
+        two = (word >> 6 & 0x00070007u) | (word >> 12 & 0x00080008u);
+        two |= (word & 0x00070007u) << 8 | (word >> 6 & 0x00080008u) << 8;
+    }
+    return (two | two >> 12) & 0xffff;
+}
+
+LT_DEV u32 nvf4_codes8(u32 first, u32 second, int lower)
+{
+    return nvf4_codes4(first, lower) | nvf4_codes4(second, lower) << 16;
+}
+
+LT_DEV void nvf4_chunk(u32 *a, uint4 codes, int t)
+{
+    LT_UNROLL(2)
+    for (int r = 0; r < 2; r++) {
+        const u32 lo = nvf4_codes8(codes.x, codes.y, r), hi = nvf4_codes8(codes.z, codes.w, r);
+        const u32 got = lt_shfl_xor_u32(0xffffffffu, t % 2 ? lo : hi, 1);
+        a[r] = t % 2 ? got : lo;
+        a[r + 2] = t % 2 ? hi : got;
+    }
+}
+
+// Scales as E4M3 again: exponent + 9 and mantissa bits, of which a subnormal's are cut; 145 is NaN.
+LT_DEV u32 nvf4_scale(u32 byte)
+{
+    if (byte >= 24) return byte > 142 ? 0x7f : byte - 16;
+    return (8 | (byte & 7)) >> (3 - (byte >> 3));
+}
+
+// The scales of a unit's two chunks: of row g in lanes 4g, of row g + 8 in lanes 4g + 1.
+LT_DEV void nvf4_scales(u32 *sa, u32 word, int lane)
+{
+    const u32 own = nvf4_scale(word & 255) | nvf4_scale(word >> 8 & 255) << 8 | nvf4_scale(word >> 16 & 255) << 16 |
+                    nvf4_scale(word >> 24) << 24;
+    const u32 one = lt_shfl_u32(0xffffffffu, own, lane & 28), two = lt_shfl_u32(0xffffffffu, own, (lane & 28) + 2);
+    const u32 three = lt_shfl_u32(0xffffffffu, own, (lane & 28) + 1), four = lt_shfl_u32(0xffffffffu, own, lane | 3);
+    LT_UNROLL(2)
+    for (int c = 0; c < 2; c++) {
+        const u32 i = 2 * c + lane % 2, select = i | (i + 4) << 4;
+        sa[c] = lt_byte_perm(one, two, select) & 0xffff;
+        sa[c] |= lt_byte_perm(three, four, select) << 16;
+    }
+}
+
+// Column n's codes and scales of a chunk of row-major x, whose groups end at `end`: zero from there on.
+LT_DEV void nvf4_column(u32 *b, u32 *sb, const u8 *x, const e4m3 *xs, size_t at, size_t end, int t)
+{
+    *sb = 0;
+    LT_UNROLL(2)
+    for (int h = 0; h < 2; h++) {
+        const size_t mine = at + (t / 2 * 2 + h) * 16;
+        b[h] = mine < end ? *(const u32 *)(x + mine / 2 + t % 2 * 4) : 0;
+    }
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        if (at + i * 16 < end) *sb |= (u32)xs[at / 16 + i].x << (i % 2 * 2 + i / 2) * 8;
+}
+
+LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
+                         int unit, int lane)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+        fp4_load_unit(w[i], &scale[i], codes, scales, ((size_t)expert * ALL_TILES + tile) * UNITS + unit, lane);
+    }
+}
+
+LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b)[2][2], u32 (*sb)[2], int lane)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        u32 sa[2];
+        nvf4_scales(sa, scale[i], lane);
+        LT_UNROLL(2)
+        for (int c = 0; c < 2; c++) {
+            u32 a[4];
+            nvf4_chunk(a, w[i][c], lane % 4);
+            LT_UNROLL(HALVES)
+            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k64_nvf4(sum[i][h], a, b[h][c], sum[i][h], sa[c], sb[h][c]);
+        }
+    }
+}
+
+LT_KERNEL(32 * WARPS, RESIDENT)
+w4a4_moe_down__m1_topk1_experts1_n16_k16__m2t1s1g4u2j0b0(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
+    const int first = UNITS * share / SPLIT, end = UNITS * (share + 1) / SPLIT;
+
+    lt_pdl_wait();
+    lt_pdl_launch();
+    const int expert = ids[blockIdx.y];
+    const i32 list[1] = {(i32)blockIdx.y};
+    const int live = 1;
+    if (expert < 0 || expert >= EXPERTS) return;
+    for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
+        const i32 *slots = list + from;
+        const int columns = live - from < COLUMNS ? live - from : COLUMNS;
+        float sum[TILES][HALVES][4] = {0}, channel[TILES];
+        uint4 weights[UNROLL][TILES][2];
+        u32 scale[UNROLL][TILES];
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++)
+            if (first + u < end) load_weights(weights[u], scale[u], w, ws, expert, tile0, first + u, lane);
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+            channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
+        }
+        for (int unit = first; unit < end; unit += UNROLL) {
+            LT_UNROLL(UNROLL)
+            for (int u = 0; u < UNROLL; u++) {
+                if (unit + u < end) {
+                    u32 b[HALVES][2][2], sb[HALVES][2];
+                    LT_UNROLL(2 * HALVES)
+                    for (int i = 0; i < 2 * HALVES; i++) {
+                        const int m = i / 2 * 8 + g, k = (unit + u) * 128 + i % 2 * 64;
+                        const size_t row = m < columns ? (size_t)(slots[m] / SHARE) * K : 0;
+                        nvf4_column(b[i / 2][i % 2], &sb[i / 2][i % 2], x, xs, row + k, m < columns ? row + K : 0, t);
+                    }
+                    add_unit(sum, weights[u], scale[u], b, sb, lane);
+                }
+                if (unit + u + UNROLL < end)
+                    load_weights(weights[u], scale[u], w, ws, expert, tile0, unit + u + UNROLL, lane);
+            }
+        }
+        if (share != 0) continue;
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            LT_UNROLL(HALVES * 4)
+            for (int j = 0; j < HALVES * 4; j++) {
+                const int m = j / 4 * 8 + 2 * t + j % 2, n = (tile0 + i) * 16 + g + j / 2 % 2 * 8;
+                if (m >= columns || n >= N) continue;
+                const float scales = gs[slots[m] / SHARE] * channel[i];
+                y[(size_t)slots[m] * N + n] = lt_f32_bf16(sum[i][j / 4][j % 4] * scales);
+            }
+        }
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { w4a4_moe_down__m1_topk1_experts1_n16_k16__m2t1s1g4u2j0b0(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
+#endif

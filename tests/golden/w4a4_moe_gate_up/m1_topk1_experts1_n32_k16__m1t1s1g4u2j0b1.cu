@@ -1,0 +1,209 @@
+/* family w4a4_moe.gate_up rev 1, shape m1_topk1_experts1_n32_k16, variant m1t1s1g4u2j0b1, class mma.bf16_1 */
+// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16, code * scale *
+// 2^-7, exact. Lane (g, t) holds rows g and g + 8 of a tile, the scale group 16t .. 16t + 15 of each chunk of 64 k; x
+// lies the same way, so K is summed in a permuted order, the same for every slot.
+enum { M = 1, TOPK = 1, EXPERTS = 1, N = 32, K = 16, MMA = 1, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 1 };
+enum {
+    SLOTS = M * TOPK,
+    SHARE = SLOTS / 1,    // slots that read one row of x
+    SCALES = 2,  // of an expert: a tensor each
+    UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
+    WARPS = SPLIT * GROUPS,       // of a block
+    PARTS = 1,
+    ALL_TILES = N / 16,           // of an expert
+    COLUMNS = JOIN ? M : 1,       // slots that one reading serves
+    HALVES = (COLUMNS + 7) / 8,   // mma columns hold eight of them
+    COUNT = TILES * HALVES * 4,   // sums of a lane
+    SMALL = BLOCK && UNROLL * TILES * HALVES <= 2,  // 80 registers, or 96 in a block of 4 warps, are enough
+    RESIDENT = SMALL && WARPS < 16 ? 20 / WARPS + (WARPS == 8) : 1,  // blocks of a multiprocessor
+    WIDE = UNITS * 128,           // of a row in shared memory
+    STRIDE = WIDE + 8
+};
+// A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
+// NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
+// four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
+//   register 0: 15, 8-6    1: 12, 5-3    2: 9, 2-0    3: 14, 13 11 10
+// so that a shift and a mask put them on a bf16's sign, lowest exponent and highest mantissa bits.  ORDER FP4
+LT_DEV void fp4_fragment(u32 *a, u32 word)  // a[i] = codes * 2^-126, exact (subnormals included)
+{
+    a[0] = word & 0x81c081c0u;
+    a[1] = word << 3 & 0x81c081c0u;
+    a[2] = word << 6 & 0x81c081c0u;
+    a[3] = (word << 1 & 0x80008000u) | (word >> 5 & 0x01000100u) | (word >> 4 & 0x00c000c0u);
+}
+
+// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^119 as both halves of a bf16x2. The
+// product with a fragment is code * scale * 2^-7, exact in bf16; FP4_UNSCALE undoes the 2^-7.
+LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x76807680u; }
+#define FP4_UNSCALE 128.0f
+
+LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, size_t unit, int lane)
+{
+    w[0] = lt_ld128_once(codes + unit * 1024 + lane * 16);
+    w[1] = lt_ld128_once(codes + unit * 1024 + 512 + lane * 16);
+    *scale = lt_ld32_once(scales + unit * 128 + lane * 4);
+}
+
+// The A fragments of a chunk's four steps, code * scale * 2^-7: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
+LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
+{
+    const u32 upper = fp4_scale(scale), lower = fp4_scale(scale >> 8);
+    const u32 word[4] = {codes.x, codes.y, codes.z, codes.w};
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        fp4_fragment(a[j], word[j]);
+        a[j][0] = lt_mul_bf16x2(a[j][0], upper);
+        a[j][1] = lt_mul_bf16x2(a[j][1], lower);
+        a[j][2] = lt_mul_bf16x2(a[j][2], upper);
+        a[j][3] = lt_mul_bf16x2(a[j][3], lower);
+    }
+}
+// NVFP4 rows of activations as bf16: b[i] = values 2i, 2i + 1 of a group, code * scale * 2^-7, exact. A scale's sign is
+// ignored, as the block-scaled mma does.
+LT_DEV void fp4_expand(u32 *b, uint2 codes, e4m3 scale)
+{
+    const u32 factor = lt_byte_perm(lt_f32_bits(lt_ue4m3_f32(scale.x) * 0x1p119f), 0, 0x3232);  // both halves
+    LT_UNROLL(2)
+    for (int h = 0; h < 2; h++) {
+        const u32 even = h ? codes.y : codes.x, odd = even >> 4;
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const u32 two = lt_byte_perm(even, odd, 0x4400 + 0x1111 * i);  // a half: its code and a neighbour, twice
+            b[4 * h + i] = lt_mul_bf16x2((two << 4 & 0x80008000u) | (two << 6 & 0x01c001c0u), factor);
+        }
+    }
+}
+
+LT_DEV void fp4_expand16(u32 *b, const u8 *codes, const e4m3 *scales, size_t at)  // values at .. at + 15
+{
+    fp4_expand(b, *(const uint2 *)(codes + at / 2), scales[at / 16]);
+}
+// Rows of x in shared memory: WIDE bf16 each, STRIDE apart, so that eight lanes' 16 bytes lie in different banks.
+LT_DEV void staged_put16(bf16 *rows, int row, int k, const u32 *b)
+{
+    uint4 lo, hi;
+    lo.x = b[0], lo.y = b[1], lo.z = b[2], lo.w = b[3];
+    hi.x = b[4], hi.y = b[5], hi.z = b[6], hi.w = b[7];
+    lt_st128(rows + row * STRIDE + k, lo);
+    lt_st128(rows + row * STRIDE + k + 8, hi);
+}
+
+LT_DEV void staged_get16(u32 *b, const bf16 *rows, int row, int k)
+{
+    const uint4 lo = lt_ld128(rows + row * STRIDE + k), hi = lt_ld128(rows + row * STRIDE + k + 8);
+    b[0] = lo.x, b[1] = lo.y, b[2] = lo.z, b[3] = lo.w;
+    b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
+}
+
+LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
+                         int unit, int lane)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+        fp4_load_unit(w[i], &scale[i], codes, scales, ((size_t)expert * ALL_TILES + tile) * UNITS + unit, lane);
+    }
+}
+
+LT_DEV void zero16(u32 *b)
+{
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) b[i] = 0;
+}
+
+LT_DEV void stage_rows(bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int columns)  // by the whole block
+{
+    for (int i = threadIdx.x; i < columns * (WIDE / 16); i += 32 * WARPS) {
+        const int m = i / (WIDE / 16), k = i % (WIDE / 16) * 16;
+        u32 b[8];
+        zero16(b);
+        if (k < K) fp4_expand16(b, x, xs, (size_t)(slots[m] / SHARE) * K + k);
+        staged_put16(rows, m, k, b);
+    }
+}
+
+LT_DEV void load_row(u32 *b, const bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int m, int columns, int k)
+{
+    zero16(b);
+    if (m < columns) staged_get16(b, rows, m, k);
+}
+
+LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b)[2][8])
+{
+    LT_UNROLL(2)
+    for (int c = 0; c < 2; c++) {
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            u32 a[4][4];
+            fp4_chunk(a, w[i][c], scale[i] >> 16 * c);
+            LT_UNROLL(4)
+            for (int j = 0; j < 4; j++) {
+                LT_UNROLL(HALVES)
+                for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][c][2 * j], sum[i][h]);
+            }
+        }
+    }
+}
+
+LT_KERNEL(32 * WARPS, RESIDENT)
+w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m1t1s1g4u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
+    const int first = UNITS * share / SPLIT, end = UNITS * (share + 1) / SPLIT;
+    LT_DYN_SHARED(bf16, rows);
+
+    lt_pdl_wait();
+    lt_pdl_launch();
+    const int expert = ids[blockIdx.y];
+    const i32 list[1] = {(i32)blockIdx.y};
+    const int live = 1;
+    if (expert < 0 || expert >= EXPERTS) return;
+    for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
+        const i32 *slots = list + from;
+        const int columns = live - from < COLUMNS ? live - from : COLUMNS;
+        float sum[TILES][HALVES][4] = {0}, channel[TILES];
+        uint4 weights[UNROLL][TILES][2];
+        u32 scale[UNROLL][TILES];
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++)
+            if (first + u < end) load_weights(weights[u], scale[u], w, ws, expert, tile0, first + u, lane);
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+            channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
+        }
+        __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
+        stage_rows(rows, x, xs, slots, columns);
+        __syncthreads();
+        for (int unit = first; unit < end; unit += UNROLL) {
+            LT_UNROLL(UNROLL)
+            for (int u = 0; u < UNROLL; u++) {
+                if (unit + u < end) {
+                    u32 b[HALVES][2][8];
+                    LT_UNROLL(2 * HALVES)
+                    for (int i = 0; i < 2 * HALVES; i++)
+                        load_row(b[i / 2][i % 2], rows, x, xs, slots, i / 2 * 8 + g, columns,
+                                 (unit + u) * 128 + i % 2 * 64 + t * 16);
+                    add_unit(sum, weights[u], scale[u], b);
+                }
+                if (unit + u + UNROLL < end)
+                    load_weights(weights[u], scale[u], w, ws, expert, tile0, unit + u + UNROLL, lane);
+            }
+        }
+        if (share != 0) continue;
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            LT_UNROLL(HALVES * 4)
+            for (int j = 0; j < HALVES * 4; j++) {
+                const int m = j / 4 * 8 + 2 * t + j % 2, n = (tile0 + i) * 16 + g + j / 2 % 2 * 8;
+                if (m >= columns || n >= N) continue;
+                const float total = sum[i][j / 4][j % 4] * (FP4_UNSCALE * FP4_UNSCALE);
+                y[(size_t)slots[m] * N + n] = lt_f32_bf16(total * (gs[slots[m] / SHARE] * channel[i]));
+            }
+        }
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m1t1s1g4u2j0b1(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
+#endif

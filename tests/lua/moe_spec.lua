@@ -1,0 +1,64 @@
+-- Products with stacked experts: reading an expert once for all slots that chose it leaves the bits
+-- of reading it for each, and M rows in one launch those of M launches; on both kinds of mma. And
+-- what the block-scaled mma does is played, since no test runs sm_121a by itself.
+local golden = require("tests.lua.golden")
+
+local M <const>, TOPK <const>, EXPERTS <const>, N <const>, K <const> = 11, 3, 4, 64, 272
+local KINDS <const> = {
+    { "sm_90a", "mma=1,split=1,groups=4" }, { "sm_121a", "mma=2,split=1,groups=4" },
+}
+
+local function run(family, kind, m, join, inputs)
+    local words = ("M=%d TOPK=%d EXPERTS=%d N=%d K=%d --arch %s --knobs %s,join=%d"):format(
+        m, TOPK, EXPERTS, N, K, kind[1], kind[2], join)
+    return golden.run(family, words, inputs)
+end
+
+local function same(got, want)
+    assert.equal(#want, #got)
+    for i = 1, #want do  -- what was not written is NaN
+        assert(got[i] == want[i] or got[i] ~= got[i] and want[i] ~= want[i],
+            ("element %d is %s, not %s"):format(i, got[i], want[i]))
+    end
+end
+
+-- Row m of all that has a row for each m.
+local function row_of(file, m)
+    local inputs = {}
+    for _, name in ipairs({ "x", "xs", "gs", "ids", "w", "ws", "sw" }) do
+        local t = file:tensor(name)
+        if not name:find("^[ws]w?s?$") then
+            local count = #t.data // M
+            t.shape[1] = t.shape[1] // M
+            t.data = table.move(t.data, m * count + 1, (m + 1) * count, 1, {})
+        end
+        inputs[name] = t
+    end
+    return inputs
+end
+
+describe("stacked experts", function()
+    for _, family in ipairs({ "w4a4_moe.gate_up", "w4a4_moe.down" }) do
+        for _, kind in ipairs(KINDS) do
+            it(("%s on %s: joined rows, slots and single rows have the same bits"):format(
+                family, kind[1]), function()
+                local joined = run(family, kind, M, 1, {})
+                local y = joined:tensor("y").data
+                same(run(family, kind, M, 0, {}):tensor("y").data, y)
+                local rows = {}
+                for m = 0, M - 1 do
+                    local row = run(family, kind, 1, 0, row_of(joined, m)):tensor("y").data
+                    table.move(row, 1, #row, #rows + 1, rows)
+                end
+                same(rows, y)
+            end)
+        end
+    end
+
+    it("come out of every variant for the block-scaled mma", function()
+        for _, family in ipairs({ "w4a4_gemv", "w4a4_moe.gate_up", "w4a4_moe.down" }) do
+            local command = "./lathe check %s --all --arch sm_121a --device cpu > /dev/null"
+            assert(os.execute(command:format(family)), family)
+        end
+    end)
+end)
