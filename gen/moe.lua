@@ -44,27 +44,29 @@ end
 
 -- Is a block of 4 to 16 warps, none of which starts out idle? What is kept with join is kept
 -- without it.
-local function is_block_kept(s, v)
+local function is_block_kept(s, v, units)
     local warps = tile.warps(v)
     local groups = tile.ceil(tile.count(s.N), v.tiles)  -- that have a tile
     return warps >= 4 and warps <= most_warps(s, v)
         and (v.groups <= groups or v.groups == 4 and v.split == 1)
         and v.tiles <= tile.count(s.N)
-        and (v.split == 1 or moe.units(s) >= v.split * v.unroll)
+        and (v.split == 1 or units >= v.split * v.unroll)
 end
 
 -- Wanted: 12 to 48 warps a multiprocessor for one row and one tile a warp, so that the same shares
 -- of K are kept for all rows.
-local function is_spread(s, v, dev)
+local function is_spread(s, v, dev, units)
     local warps = tile.count(s.N) * v.split * s.TOPK
-    local could_split = 2 * v.split <= most_warps(s, v) and moe.units(s) >= 2 * v.split * v.unroll
+    local could_split = 2 * v.split <= most_warps(s, v) and units >= 2 * v.split * v.unroll
     return (warps >= 12 * dev.sms or not could_split)
         and (v.split == 1 or warps < 48 * dev.sms)
 end
 
-function moe.is_kept(s, v, dev)
+-- units: of K, each what a warp loads at once; those of NVFP4 where none are given.
+function moe.is_kept(s, v, dev, units)
+    units = units or moe.units(s)
     return (v.join == 0 or s.M > 1)
-        and is_block_kept(s, v) and is_spread(s, v, dev)
+        and is_block_kept(s, v, units) and is_spread(s, v, dev, units)
         and moe.sums(s, v) <= STATIC_SHARED
 end
 

@@ -170,11 +170,29 @@ static int get_time(lua_State *L)
     return 1;
 }
 
+/* debug(level, text): a line on stderr if LATHE_DEBUG is that high */
+static int say_debug(lua_State *L)
+{
+    lt_debug((int)luaL_checkinteger(L, 1), "%s", luaL_checkstring(L, 2));
+    return 0;
+}
+
 /* memory() -> bytes of this machine; 0: unknown */
 static int get_memory(lua_State *L)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     lua_pushinteger(L, pages > 0 && bytes > 0 ? (lua_Integer)pages * bytes : 0);
+    return 1;
+}
+
+/* sha256(text) -> 64 digits */
+static int get_sha256(lua_State *L)
+{
+    lt_span text;
+    char digits[65];
+    text.ptr = luaL_checklstring(L, 1, &text.len);
+    lt_sha256_hex(text, digits);
+    lua_pushstring(L, digits);
     return 1;
 }
 
@@ -186,9 +204,17 @@ static int is_watched(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"settings", get_settings}, {"setting", get_setting},   {"set", set_setting},
-    {"read", read_file},        {"list", list_files},       {"memory", get_memory},
-    {"now_us", get_time},       {"is_watched", is_watched}, {NULL, NULL},
+    {"settings", get_settings},
+    {"setting", get_setting},
+    {"set", set_setting},
+    {"read", read_file},
+    {"list", list_files},
+    {"memory", get_memory},
+    {"now_us", get_time},
+    {"is_watched", is_watched},
+    {"sha256", get_sha256},
+    {"debug", say_debug},
+    {NULL, NULL},
 };
 
 static int open_lathe(lua_State *L)
@@ -201,6 +227,7 @@ static int open_lathe(lua_State *L)
     lt_bind_add_cache(L);
     lt_bind_add_weights(L);
     lt_bind_add_tokenizer(L);
+    lt_bind_add_logits(L);
     return 1;
 }
 

@@ -35,5 +35,6 @@ void lt_bind_add_devices(lua_State *L);   /* bind_device.c */
 void lt_bind_add_cache(lua_State *L);     /* bind_cache.c */
 void lt_bind_add_weights(lua_State *L);   /* bind_weights.c */
 void lt_bind_add_tokenizer(lua_State *L); /* bind_tokenizer.c */
+void lt_bind_add_logits(lua_State *L);    /* bind_logits.c */
 
 #endif

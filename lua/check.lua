@@ -29,8 +29,8 @@ function check.plays(target, seed, thorough)
     return { { order = order, lazy = lathe.setting("cpu_lazy") == "on" } }
 end
 
--- Do blocks of different x meet? A kernel whose columns of blocks stand alone counts arrivals, if at
--- all, in one place for each x.
+-- Do blocks of different x meet? A kernel whose columns of blocks stand alone counts arrivals, if
+-- at all, in one place for each x.
 local function meets(kernel)
     for _, p in ipairs(kernel.params) do
         if p.scratch and p.ctype == "u32" and case.count(p) ~= kernel.launch.grid[1] then

@@ -127,7 +127,7 @@ end
 
 -- The variant of --knobs on top of the default one; without --knobs the default.
 function choice.variant(family, s, dev, words)
-    local default = variant.kept(family, s, dev)[1]
+    local default = variant.default(family, s, dev)
     if not words then
         if not default then fault.usage(choice.no_variant(family, s, dev)) end
         return default

@@ -6,7 +6,7 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 
 local COMMANDS <const> = {  -- in the order of a first visit; lua/cmd/NAME.lua each
-    "families", "gen", "build", "check", "bench", "plan", "run", "why", "cache", "config",
+    "families", "gen", "build", "check", "bench", "plan", "run", "eval", "why", "cache", "config",
 }
 
 local EPILOG <const> = [[

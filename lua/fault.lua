@@ -2,10 +2,11 @@
 -- Raised as a table, which the border prints; any other error is a sentence of gen/ or a bug.
 local fault = {}
 
-local USAGE <const>, DEVICE <const> = 2, 3  -- 1: a check that was asked for says no
+local CHECK <const>, USAGE <const>, DEVICE <const> = 1, 2, 3
 
 local function raise(code, sentence) error({ code = code, text = sentence }, 0) end
 
+function fault.check(sentence) raise(CHECK, sentence) end    -- what was computed is not right
 function fault.usage(sentence) raise(USAGE, sentence) end    -- a wrong command line or input
 function fault.device(sentence) raise(DEVICE, sentence) end  -- a device, a disk or memory fails
 

@@ -53,7 +53,7 @@ end
 local function pack(target, c, layout, buffers, mine)
     local packer = fault.expect(catalog.packer(target.families, layout))
     local s = packer_shape(packer, c)
-    local v = variant.kept(packer, s, target.dev)[1]
+    local v = variant.default(packer, s, target.dev)
     if not v then fault.usage(choice.no_variant(packer, s, target.dev)) end
     local kernel = choice.kernel(packer, s, v, target.arch, target.dev)
     local temporary <close> = scope.new()

@@ -1,9 +1,12 @@
 -- A model that is loaded: one sequence, its states, and a program for each number of rows.
+local aids = require("lua.aids")
 local checkpoint = require("lua.model.checkpoint")
+local compile = require("lua.plan.compile")
 local fault = require("lua.fault")
 local glm5_next = require("lua.model.glm5_next")
 local lathe = require("lathe")
 local plan = require("lua.plan.plan")
+local rehearsal = require("lua.plan.rehearsal")
 local weights = require("lua.plan.weights")
 
 local session = {}
@@ -35,6 +38,9 @@ end
 -- What every program of the session shares, whatever its rows.
 local function share(s, circuit)
     s.made, s.states, s.scratch = {}, {}, {}
+    if not s.target.is_cpu then
+        compile.fill(s.target, rehearsal.kernels(s.target, s.found, circuit.weights))
+    end
     local made = weights.make(s.target, s.found, circuit.weights, s.tell)
     for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
     for _, state in ipairs(circuit.states) do
@@ -50,9 +56,20 @@ local function share(s, circuit)
     fault.reach(s.routed_scale:write(a))
 end
 
+-- What LATHE_DEBUG=1 and 2 say about a program.
+local function tell_program(p, start)
+    local kernels = plan.kernels({ p.plan })
+    for _, kernel in ipairs(kernels) do
+        lathe.debug(1, ("plan of %d rows: kernel %s"):format(p.rows, kernel.name))
+    end
+    lathe.debug(2, ("plan of %d rows: %d launches of %d kernels, made in %.0f ms"):format(
+        p.rows, #p.plan.steps, #kernels, (lathe.now_us() - start) / 1000))
+end
+
 -- The program of `rows` rows of the sequence.
 local function program(s, rows)
     if s.programs[rows] then return s.programs[rows] end
+    local start <const> = lathe.now_us()
     local circuit = glm5_next.circuit(s.found, s.formats, rows, s.capacity)
     if not s.made then share(s, circuit) end
     local p = { rows = rows, plan = plan.make(s.target, circuit) }
@@ -60,11 +77,15 @@ local function program(s, rows)
     p.slots, p.snaps = alloc(s, 4 * rows, 0), alloc(s, 4 * rows)
     write_ints(p.snaps, fill_list(rows, -1))
     p.run = plan.program(s.target, p.plan, {
-        ["/tokens"] = p.tokens, ["/positions"] = p.positions, ["/slots"] = p.slots,
-        ["/snaps"] = p.snaps, ["/slot"] = s.slot, ["/block_table"] = s.block_table,
-        ["/routed_scale"] = s.routed_scale,
-    }, s.made, s.states, s.scratch)
+        shared = {
+            ["/tokens"] = p.tokens, ["/positions"] = p.positions, ["/slots"] = p.slots,
+            ["/snaps"] = p.snaps, ["/slot"] = s.slot, ["/block_table"] = s.block_table,
+            ["/routed_scale"] = s.routed_scale,
+        },
+        made = s.made, states = s.states, scratch = s.scratch,
+    })
     s.programs[rows] = p
+    tell_program(p, start)
     return p
 end
 
@@ -78,6 +99,7 @@ function session.open(options)
     local s = setmetatable({
         found = found, target = options.target, formats = options.formats,
         capacity = options.capacity, tell = options.tell, programs = {}, length = 0,
+        watchers = {},
     }, { __index = session })
     program(s, 1)
     return s
@@ -91,7 +113,23 @@ function session:reset()
     end
 end
 
--- Runs tokens (at most 16) behind what was there. Returns the program, whose values can be read.
+-- Reads the logits of a step into p.logits. One that is not finite ends the run: its fault names
+-- the operator that made the first one, found by running the step again.
+local function read_logits(self, p)
+    p.logits = p.logits or fault.reach(lathe.array("f32", p.rows * self.found.config.vocab))
+    local place = p.plan.places["/logits"]
+    fault.reach(place.buffer:read(p.logits, place.offset))
+    local wrong = lathe.nonfinite(p.logits)
+    if wrong > 0 then
+        fault.check(("logits: %d of %d are not finite at tokens %d to %d: %s"):format(wrong,
+            p.rows * self.found.config.vocab, self.length, self.length + p.rows - 1,
+            aids.blame(p) or "no operator makes one when the step is run again"))
+    end
+end
+
+-- Runs tokens (at most 16) behind what was there. Returns the program, whose values can be read:
+-- p.logits are those of each row. Where somebody watches, launch by launch: self.watchers are
+-- functions of the program, a launch's number and what it wrote (aids.lua).
 function session:step(tokens)
     local rows = #tokens
     if self.length + rows > self.capacity then
@@ -101,7 +139,8 @@ function session:step(tokens)
     for i = 1, rows do positions[i] = self.length + i - 1 end
     write_ints(p.tokens, tokens)
     write_ints(p.positions, positions)
-    fault.reach(p.run:run())
+    if #self.watchers == 0 then fault.reach(p.run:run()) else aids.walk(p, self.watchers) end
+    read_logits(self, p)
     self.length = self.length + rows
     return p
 end
@@ -109,7 +148,8 @@ end
 -- Value `name` of a program as an array: "/logits", "/best", ..; the array is the caller's.
 function session:read(p, name, ctype, count)
     local array = fault.reach(lathe.array(ctype, count))
-    fault.reach(p.plan.places[name].buffer:read(array))
+    local place = p.plan.places[name]
+    fault.reach(place.buffer:read(array, place.offset))
     return array
 end
 

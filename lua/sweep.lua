@@ -61,7 +61,7 @@ function sweep.variants(outcome, job, dev, options)
         list = variant.kept(job.family, job.shape, dev)
     elseif served then
         list = { options.knobs and choice.variant(job.family, job.shape, dev, options.knobs)
-            or variant.kept(job.family, job.shape, dev)[1] }
+            or variant.default(job.family, job.shape, dev) }
     end
     if #list == 0 then
         local refusals = outcome.counts.refusals

@@ -43,8 +43,8 @@ static const setting settings[LT_SETTINGS] = {
     [LT_SET_SPILL] = {"spill", "LATHE_SPILL", WORDS, .words = {"warn", "error"}, .value = "warn",
                       .help = "what a kernel that spills registers is"},
     [LT_SET_DEBUG] = {"debug", "LATHE_DEBUG", NUMBER, 0, 5, .value = "0",
-                      .help = "1 device and variants, 2 cache and times, 3 candidates, 4 texts and "
-                              "compiler logs, 5 launches"},
+                      .help = "1 device, 2 cache and times, 3 candidates, 4 texts and compiler "
+                              "logs, 5 launches"},
     [LT_SET_DUMP] = {"dump", "LATHE_DUMP", TEXT, .value = "",
                      .help = "folder for texts, images and logs; empty: none"},
     [LT_SET_CPU_ORDER] = {"cpu_order", "LATHE_CPU_ORDER", NUMBER, 0, INT_MAX, .value = "0",

@@ -144,13 +144,18 @@ fail:
     return lt_wrap(err, "kernel %s", k->name);
 }
 
+void lt_device_tell(const lt_kernel *k, const lt_launch *l)
+{
+    lt_debug(5, "launch %s grid %u,%u,%u block %u,%u,%u shared %u%s", k->name, l->grid[0],
+             l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
+             l->programmatic ? " programmatic" : "");
+}
+
 int lt_device_launch(lt_device *dev, lt_kernel *k, const lt_launch *l, const lt_arg *args,
                      lt_err *err)
 {
     if (check_launch(dev, k, l, args, err)) return -1;
-    lt_debug(5, "launch %s grid %u,%u,%u block %u,%u,%u shared %u%s", k->name, l->grid[0],
-             l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
-             l->programmatic ? " programmatic" : "");
+    lt_device_tell(k, l);
     return dev->ops->launch(dev, k, l, args, err);
 }
 

@@ -50,8 +50,9 @@ struct lt_device {
 
 /* Is the step one that a launch takes? For what is launched without lt_device_launch. */
 int lt_device_check_step(const lt_device *dev, const lt_step *s, lt_err *err);
-int lt_cpu_open(lt_device **out, lt_err *err);             /* runtime/cpu/device.c */
-int lt_cuda_open(lt_device **out, int index, lt_err *err); /* runtime/cuda/device.c */
+void lt_device_tell(const lt_kernel *k, const lt_launch *l); /* LATHE_DEBUG=5 */
+int lt_cpu_open(lt_device **out, lt_err *err);               /* runtime/cpu/device.c */
+int lt_cuda_open(lt_device **out, int index, lt_err *err);   /* runtime/cuda/device.c */
 int lt_cuda_count(void); /* GPUs; 0 without a driver; opens libcuda */
 
 #endif

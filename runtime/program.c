@@ -47,6 +47,8 @@ fail:
 
 int lt_program_run(lt_program *p, lt_err *err)
 {
+    if (lt_config_int(LT_SET_DEBUG) >= 5)
+        for (int i = 0; i < p->count; i++) lt_device_tell(p->steps[i].kernel, &p->steps[i].launch);
     return p->dev->ops->replay(p->dev, p->graph, err);
 }
 

@@ -93,7 +93,8 @@ run_compile() {
     count compile 0 "$log" "$built" $((all - built - without)) "$without"
 }
 
-# Every kept variant of every sample against its reference, in three orders of threads.
+# Every kept variant of every sample against its reference, in three orders of threads, the last
+# one with late copies and an early start.
 run_check() {
     local log=$scratch/check.out
     "$build/lathe" check --all --device cpu >"$log" 2>&1

@@ -1,21 +1,26 @@
 -- lathe build: kernels into the cache without a device, several compilers at once; and what the
--- images say about themselves.
+-- images say about themselves. A family's for a shape, or all of a model's plan.
+local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
+local plan = require("lua.plan.plan")
 local progress = require("lua.progress")
+local rehearsal = require("lua.plan.rehearsal")
 local report = require("lua.report")
 local variant = require("gen.variant")
 
 local build = { summary = "compile into the cache without a device" }
 
 function build.declare(command)
-    command:argument("family", "as `lathe families` lists them")
+    command:argument("family", "as `lathe families` lists them; or --model"):args("?")
     command:argument("words", "the shape, such as M=2 N=4096 K=11264"):args("*")
     command:option("--arch", "A[,B]: sm_90a, sm_121a and so on; default: the GPU's")
     command:flag("--all", "every kept variant, not the default one alone")
     command:option("--knobs", "k=v,..: instead of the default variant's values")
     command:option("--sms", "multiprocessors to choose variants for")
+    command:option("--model", "instead of a family: the kernels of this checkpoint's plans")
+    ask.declare(command)
 end
 
 local function archs_of(options)
@@ -34,7 +39,24 @@ local function archs_of(options)
     return choice.archs(options.arch)
 end
 
-local function kernels_of(options)
+-- What a run of a model needs: for its weights, and for the plans of decode and prefill, or the one
+-- that --mode names.
+local function kernels_of_model(options)
+    local found <close> = ask.checkpoint(options.model, false)
+    local sms, kernels = choice.number("--sms", options.sms, 1), {}
+    local model, modes = ask.model(options, found), ask.modes(options)
+    for _, arch_name in ipairs(archs_of(options)) do
+        local target, plans = ask.target(arch_name, sms), {}
+        for i, mode in ipairs(modes) do plans[i] = ask.plan(target, model, mode.rows) end
+        local list = rehearsal.kernels(target, found, plans[1].weights)
+        table.move(list, 1, #list, #kernels + 1, kernels)
+        list = plan.kernels(plans)
+        table.move(list, 1, #list, #kernels + 1, kernels)
+    end
+    return kernels
+end
+
+local function kernels_of_family(options)
     local family = choice.family(choice.catalog(), options.family)
     local s = choice.shape(family, options.words)
     local sms, kernels = choice.number("--sms", options.sms, 1), {}
@@ -78,12 +100,28 @@ local function print_failures(rows)
     return failed
 end
 
-function build.run(options)
+-- Refuses words that do not go together.
+local function check_words(options)
     if options.all and options.knobs then
         fault.usage("build: --all and --knobs ask for different variants (give one of them)")
     end
+    if not options.family and not options.model then
+        fault.usage("build: what? (give a family and its shape, or --model)")
+    end
+    local others = options.model and { "family", "all", "knobs" }
+        or { "mode", "rows", "recipe", "context" }
+    for _, name in ipairs(others) do
+        if options[name] then
+            fault.usage(options.model and "build: --model chooses families and variants by itself"
+                or ("build: --%s is a word of --model"):format(name))
+        end
+    end
+end
+
+function build.run(options)
+    check_words(options)
     fault.expect(lathe.prepare())
-    local kernels = kernels_of(options)
+    local kernels = (options.model and kernels_of_model or kernels_of_family)(options)
     local reports
     do
         local shown <close> = progress.new()

@@ -1,17 +1,25 @@
--- lathe plan: what a checkpoint holds, and whether it is whole. Needs no device.
+-- lathe plan: the launches of a step of a model, their buffers and floors; or, with --check, what a
+-- checkpoint holds and whether it is whole, for which no device is needed.
+local ask = require("lua.plan.ask")
 local checkpoint = require("lua.model.checkpoint")
+local choice = require("lua.choice")
+local digest = require("lua.plan.digest")
 local fault = require("lua.fault")
+local render = require("lua.plan.render")
 local report = require("lua.report")
 
-local plan = { summary = "what a checkpoint holds, and whether it is whole" }
+local plan = { summary = "the launches of a model's step; what a checkpoint holds" }
 
 local SHOWN <const> = 20  -- sentences of a kind; --json has them all
 
 function plan.declare(command)
     command:option("--model", "folder of the checkpoint: config.json and safetensors"):count(1)
+    ask.declare(command)
+    command:option("--arch", "plan for its usual device: sm_90a and so on; default: the device's")
+    command:option("--sms", "with --arch: multiprocessors of that device")
+    command:flag("--dry", "ask no device and read no weight: headers are enough")
     command:flag("--check", "compare config, index, headers and tensors; 1 where one is wrong")
-        :count(1)
-    command:flag("--scan", "read the scales too; without it only where all has less than 1 GB")
+    command:flag("--scan", "with --check: read the scales too, of any size; else below 1 GB")
 end
 
 -- A row for each class and format, in the order of the model.
@@ -101,12 +109,49 @@ local function print_all(options, found)
     tell_some(found.faults, function(text) io.stderr:write("lathe: ", text, "\n") end)
 end
 
-function plan.run(options)
+local function check(options)
     local found, why = checkpoint.open(options.model, options.scan)
     if not found then fault.usage(("plan: --model: %s"):format(why)) end
     local held <close> = found
     print_all(options, held)
     return #held.faults > 0 and 1 or 0
+end
+
+-- For whom: --arch, else the device, which --dry does not open.
+local function target_of(options)
+    local sms = choice.number("--sms", options.sms, 1)
+    if sms and not options.arch then fault.usage("--sms: whose? (say --arch too)") end
+    if options.arch then return ask.target(choice.arch(options.arch), sms) end
+    if options.dry then return ask.target(options.device == "cpu" and "cpu" or "sm_90a") end
+    return ask.device(options.device)
+end
+
+local function show(options)
+    local mode, target = ask.mode(options), target_of(options)
+    local scan
+    if options.dry then scan = false end
+    local found <close> = ask.checkpoint(options.model, scan)
+    local model, known = ask.model(options, found), {}
+    local made = ask.plan(target, model, mode.rows, known)
+    render.print(options, render.table(made, {
+        recipe = model.recipe, arch = target.arch, mode = mode.mode, rows_a_step = mode.rows,
+        context = model.context, digest = digest.of(target, model, mode, made),
+        largest_context = ask.largest_context(target, model, mode.rows, known),
+        device = target.named, device_bytes = target.memory,
+    }))
+    return 0
+end
+
+function plan.run(options)
+    local names = { "mode", "rows", "recipe", "context", "arch", "sms", "dry" }
+    for _, name in ipairs(names) do
+        if options.check and options[name] then
+            fault.usage(("plan: --check knows no --%s (it looks at the checkpoint alone)"):format(
+                name))
+        end
+    end
+    if options.scan and not options.check then fault.usage("plan: --scan is a word of --check") end
+    return (options.check and check or show)(options)
 end
 
 return plan

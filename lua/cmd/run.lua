@@ -1,11 +1,10 @@
 -- lathe run: text from a model, streaming.
+local aids = require("lua.aids")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
-local place = require("lua.place")
-local progress = require("lua.progress")
-local recipe = require("lua.model.recipe")
-local session = require("lua.session")
+local loading = require("lua.loading")
+local sampler = require("lua.sampler")
 local tokenizer = require("lua.tokenizer")
 
 local run = { summary = "generate text with a model" }
@@ -13,36 +12,24 @@ local run = { summary = "generate text with a model" }
 local CHUNK <const> = 16  -- rows of a prefill step
 
 function run.declare(command)
-    command:option("--model", "folder with config.json, tokenizer.json and *.safetensors")
-        :count(1)
+    loading.declare(command)
     command:option("--prompt", "what the text begins with"):default("")
     command:option("-n --count", "tokens to generate", "128")
     command:option("--context", "tokens that there is room for; default: prompt and text")
-    command:option("--recipe", "precision: card or reference", "card")
+    sampler.declare(command)
     command:option("--chunk", "rows of a prefill step, 1 to 16", tostring(CHUNK))
     command:flag("--tokens", "print token ids instead of text")
-end
-
-local function open(options, capacity)
-    local families = choice.catalog()
-    local shown <close> = progress.new()
-    local start = lathe.now_us()
-    return session.open({
-        folder = options.model, target = place.open(options.device, families),
-        formats = fault.expect(recipe.find(options.recipe)), capacity = capacity,
-        tell = function(done, count, bytes)
-            local seconds = (lathe.now_us() - start) / 1e6
-            shown:show(("weights %d of %d, %.2f GB/s"):format(
-                done, count, bytes / seconds / 1e9))
-        end,
-    })
+    command:option("--dump", "show what a site wrote for the prompt's last token: layer3.mlp")
+    command:option("--hashes", "write a line a launch to this file: hashes of what it wrote")
 end
 
 -- Prints tokens as they come: whole characters, or ids.
 local function printer(options, tok)
     if options.tokens then
-        return { push = function(_, id) io.stdout:write(id, " ") end,
-            finish = function() io.stdout:write("\n") end }
+        return {
+            push = function(_, id) io.stdout:write(id, " ") end,
+            finish = function() io.stdout:write("\n") end,
+        }
     end
     local stream = tok:stream()
     return {
@@ -54,36 +41,88 @@ local function printer(options, tok)
     }
 end
 
-local function report(s, began, first, prompt, generated)
-    local seconds = (lathe.now_us() - first) / 1e6
-    io.stderr:write(("%d prompt and %d generated tokens, first token after %.3f s, %.1f tok/s on "
-        .. "%s\n"):format(prompt, generated, (first - began) / 1e6,
-        generated > 1 and (generated - 1) / seconds or 0, s.target.info.model))
+-- The last line: what was done, how fast, on what.
+local function report(text)
+    local seconds = text.first and (text.last - text.first) / 1e6 or 0
+    local speed = seconds > 0 and (text.count - 1) / seconds or 0
+    local first = text.first and ("first token after %.3f s"):format(
+        (text.first - text.began) / 1e6) or "no token"
+    io.stderr:write(("%d prompt and %d generated tokens, %s, %.1f tok/s on %s, %s\n"):format(
+        text.prompt, text.count, first, speed, text.session.target.info.model,
+        loading.kernels(text.session)))
+end
+
+-- However it ends, Ctrl-C included, what was written is a whole line, and the report is the last.
+local TEXT <const> = {
+    __close = function(text, wrong)
+        text.out:finish()
+        io.stdout:flush()
+        if not wrong or wrong == "interrupted" then report(text) end
+    end,
+}
+
+-- The prompt's ids; a model needs one at least.
+local function encode(options, tok, config)
+    local ids = tok:encode(options.prompt)
+    if #ids == 0 then ids[1] = config.bos[1] or tok:find("<|endoftext|>") or 0 end
+    return ids
+end
+
+local function watch(options, s)
+    local lines
+    if options.hashes then s.watchers[1] = aids.hashes(options.hashes) end
+    if options.dump then
+        s.watchers[#s.watchers + 1], lines = aids.dump(options.dump, s.programs[1])
+    end
+    return function()  -- the prompt has been read
+        if not lines then return end
+        table.remove(s.watchers)
+        io.stderr:write(table.concat(lines(), "\n"), "\n")
+    end
+end
+
+local function generate(options, text, ids, ended)
+    local s, endings = text.session, loading.endings(text.session)
+    local draw = sampler.new(s, sampler.wanted(options))
+    local p = s:prefill(ids, options.rows)
+    ended()
+    while true do
+        local id = draw:pick(p)
+        text.last = lathe.now_us()
+        text.first = text.first or text.last
+        text.count = text.count + 1
+        if not endings[id] or options.tokens then text.out:push(id) end
+        if endings[id] or text.count == options.most or s.length >= s.capacity then return end
+        p = s:step({ id })
+    end
+end
+
+local function read_numbers(options)
+    options.most = choice.number("-n", options.count, 1)
+    options.rows = choice.number("--chunk", options.chunk, 1)
+    if options.rows > CHUNK then fault.usage("--chunk: 1 to 16 rows can be run at once") end
+    options.room = choice.number("--context", options.context, 1)
+    sampler.wanted(options)
 end
 
 function run.run(options)
-    local count = choice.number("-n", options.count, 1)
-    local chunk = choice.number("--chunk", options.chunk, 1)
-    if chunk < 1 or chunk > CHUNK then fault.usage("--chunk: 1 to 16 rows can be run at once") end
-    local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    local ids = tok:encode(options.prompt)
-    if #ids == 0 then ids = { tok:find("<|endoftext|>") or 0 } end
-    local capacity = choice.number("--context", options.context, 1) or #ids + count
     local began = lathe.now_us()
-    local s = open(options, capacity)
-    local out = printer(options, tok)
-    if not options.tokens then io.stdout:write(options.prompt) end
-    local p, first, generated = s:prefill(ids, chunk), nil, 0
-    for _ = 1, count do
-        local id = s:best(p)
-        first = first or lathe.now_us()
-        generated = generated + 1
-        out:push(id)
-        if tok:is_special(id) or s.length >= s.capacity then break end
-        p = s:step({ id })
+    read_numbers(options)
+    local tok = tokenizer.open(options.model .. "/tokenizer.json")
+    local words = math.max(1, #tok:encode(options.prompt))
+    local s = loading.open(options, options.room or words + options.most)
+    local ids = encode(options, tok, s.found.config)
+    if #ids > s.capacity then
+        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
+            #ids, s.capacity))
     end
-    out:finish()
-    report(s, began, first, #ids, generated)
+    local ended = watch(options, s)
+    local text <close> = setmetatable({
+        session = s, out = printer(options, tok), began = began, prompt = #ids, count = 0,
+    }, TEXT)
+    if not options.tokens then io.stdout:write(options.prompt) end
+    io.stdout:flush()
+    generate(options, text, ids, ended)
     return 0
 end
 

@@ -157,7 +157,7 @@ end
 --   faults: { kind, text }; notes: sentences; with a fault in the files there is no more than that
 --   config, files, bytes, parts (tensors.lua, with format, bytes, scales), model, layers, mtp, tied
 --   unused: { name, count, bytes, first }; scanned: were values read? inputs: scales.lua
--- scan: true reads the scales' values in any case, nil where the checkpoint is small.
+-- scan: true reads the scales' values in any case, nil where the checkpoint is small, false never.
 function checkpoint.open(folder, scan)
     local found = setmetatable({
         folder = folder, faults = {}, notes = {}, unused = {}, narrowed = { count = 0 },
@@ -167,7 +167,8 @@ function checkpoint.open(folder, scan)
     found.config = files.config(found)
     if not found.config or not files.map(found, present) then return found end
     if not check_foreign(found) then return found end
-    found.scanned = scan or found.bytes < SCAN_BELOW
+    found.scanned = scan
+    if scan == nil then found.scanned = found.bytes < SCAN_BELOW end
     check_tensors(found)
     check_head(found)
     if found.scanned then

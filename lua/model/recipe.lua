@@ -2,13 +2,14 @@
 local recipe = {}
 
 local RECIPES <const> = {
-    -- bf16 activations; weights as stored (experts), or decoded to bf16
+    -- all in bf16: weights as stored, or decoded, so that a checkpoint in NVFP4 gives the bits of
+    -- its decoded copy in BF16
     reference = {
         kda = "bf16", kda_gates = "bf16", dsa = "bf16", dense = "bf16", shared = "bf16",
-        experts = "w4a16",
+        experts = "bf16",
     },
     -- what the card runs: NVFP4 experts and dense layers with NVFP4 activations, NVFP4 projections
-    -- with bf16 ones, E4M3 attention with E4M3 ones
+    -- with bf16 ones, E4M3 attention with E4M3 ones; weights that are not stored so are quantised
     card = {
         kda = "w4a16", kda_gates = "w8a8", dsa = "w8a8", dense = "w4a4", shared = "w4a16",
         experts = "w4a4",

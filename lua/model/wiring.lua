@@ -89,12 +89,21 @@ function wiring:quantise_e4m3(section, x, k)
     return x .. ".e4m3", x .. ".scale"
 end
 
--- x as NVFP4 under the global scale that the weights' checkpoint gives for this product.
+-- Has the checkpoint a scale for the input of each of these weights? A BF16 one has none.
+local function has_input_scale(parts)
+    for _, part in pairs(parts) do
+        if part.format ~= "nvfp4" then return false end
+    end
+    return true
+end
+
+-- x as NVFP4 under the global scale that the weights' checkpoint gives for this product; where it
+-- gives none, under one of each row.
 function wiring:quantise_nvfp4(section, x, rows, k, weight)
-    self:op(section, "w4a4_act_quant.static", { M = rows, K = k }, {
-        q = x .. ".nvfp4", qs = x .. ".scales", gs = x .. ".gs", x = x,
-        input_scale = array_of(weight, "input_scale"),
-    }, x .. ".quant")
+    local args = { q = x .. ".nvfp4", qs = x .. ".scales", gs = x .. ".gs", x = x }
+    if weight.has_input_scale then args.input_scale = array_of(weight, "input_scale") end
+    self:op(section, "w4a4_act_quant." .. (weight.has_input_scale and "static" or "dynamic"),
+        { M = rows, K = k }, args, x .. ".quant")
     return x .. ".nvfp4", x .. ".scales", x .. ".gs"
 end
 
@@ -106,17 +115,18 @@ function wiring:experts(section, y, x, c, parts)
     local shape = {
         M = self.n.M, TOPK = c.experts_topk, EXPERTS = c.experts, N = n, K = k,
     }
-    local weight = self:weight("experts", { first }, self.recipe.experts, parts)
-    local args = {
-        y = y, x = x, ids = "ids", w = array_of(weight, "w"), ws = array_of(weight, "ws"),
-        sw = array_of(weight, "sw"),
-    }
-    local family = self.recipe.experts == "w4a4" and "w4a4_moe" or "w4a16_moe"
-    if family == "w4a4_moe" then
+    local format = self.recipe.experts
+    local weight = self:weight("experts", { first }, format, parts)
+    local args = { y = y, x = x, ids = "ids", w = array_of(weight, "w") }
+    if format ~= "bf16" then
+        args.ws, args.sw = array_of(weight, "ws"), array_of(weight, "sw")
+    end
+    if format == "w4a4" then
         local rows = is_down and shape.M * shape.TOPK or shape.M
+        weight.has_input_scale = has_input_scale(parts[1])  -- an FFN's weights have one format
         args.x, args.xs, args.gs = self:quantise_nvfp4(section, x, rows, k, weight)
     end
-    self:op(section, family .. (is_down and ".down" or ".gate_up"), shape, args, y)
+    self:op(section, format .. (is_down and "_moe.down" or "_moe.gate_up"), shape, args, y)
 end
 
 -- y = x times the stacked rows of parts, whose weights are held in this format: "bf16", "bf16 f32"
@@ -136,6 +146,7 @@ function wiring:gemv(section, y, x, format, parts)
         return self:op(section, "w4a16_gemv", shape, { y = y, x = x, w = w, ws = ws, sw = sw }, y)
     end
     if format == "w4a4" then
+        weight.has_input_scale = has_input_scale(parts)
         local q, xs, gs = self:quantise_nvfp4(section, x, self.n.M, k, weight)
         return self:op(section, "w4a4_gemv", shape,
             { y = y, x = q, xs = xs, gs = gs, w = w, ws = ws, sw = sw }, y)

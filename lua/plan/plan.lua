@@ -1,27 +1,29 @@
--- A plan: a circuit's operators as kernels with buffers. One class of bits a shape of a family, the
--- same for every number of rows, so that chunks and single tokens give the same bits.
+-- A plan: a circuit's operators as kernels with places for what they read and write. A product has
+-- one class of bits for every number of rows, so that chunks and single tokens give the same bits.
 local catalog = require("gen.catalog")
 local choice = require("lua.choice")
-local ctype = require("gen.ctype")
+local compile = require("lua.plan.compile")
 local fault = require("lua.fault")
-local lathe = require("lathe")
+local memory = require("lua.plan.memory")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
 local plan = {}
 
-local MOST_ROWS <const> = 16
-local PROBES <const> = { 1, 2, 4, 8, 9, 16 }  -- row counts that bring other variants
+plan.MOST_ROWS = 16  -- of a step: what the families of a decode step serve
 
-local function with_rows(family, s, rows)
+plan.state_bytes = memory.state_bytes
+
+-- The shape s, which has `of` rows, with `to` rows.
+local function with_rows(family, s, of, to)
     local copy = {}
     for _, size in ipairs(family.shape) do copy[size] = s[size] end
-    if copy.M then copy.M = copy.M // rows.of * rows.to end
-    if copy.TOKENS then copy.TOKENS = rows.to end
+    if copy.M then copy.M = copy.M // of * to end
+    if copy.TOKENS then copy.TOKENS = to end
     return copy
 end
 
--- The first kept variant of each class, and the classes in order.
+-- The first kept variant of each class, by class, and the classes in order.
 local function by_class(family, s, dev)
     local first, order = {}, {}
     for _, v in ipairs(variant.kept(family, s, dev)) do
@@ -31,153 +33,146 @@ local function by_class(family, s, dev)
     return first, order
 end
 
--- The class that every number of rows has a variant of; the default of one row where it is.
+-- The first class, in the order of one row's variants, that every served number of rows has.
 local function common_class(family, s, rows, dev)
-    local counts = {}
-    local _, order = by_class(family, with_rows(family, s, { of = rows, to = 1 }), dev)
-    for _, probe in ipairs(PROBES) do
-        local other = with_rows(family, s, { of = rows, to = probe })
+    local _, order = by_class(family, with_rows(family, s, rows, 1), dev)
+    local missing = {}
+    for count = 1, plan.MOST_ROWS do
+        local other = with_rows(family, s, rows, count)
         if family.serves(other) then
-            for class in pairs((by_class(family, other, dev))) do
-                counts[class] = (counts[class] or 0) + 1
+            local first = by_class(family, other, dev)
+            for _, class in ipairs(order) do
+                missing[class] = missing[class] or not first[class]
             end
-        else
-            for _, class in ipairs(order) do counts[class] = (counts[class] or 0) + 1 end
         end
     end
     for _, class in ipairs(order) do
-        if counts[class] == #PROBES then return class end
+        if not missing[class] then return class end
     end
-    fault.usage(("%s: %s has no class for every number of rows up to %d"):format(
-        family.name, shape.text(family, s), MOST_ROWS))
 end
 
-local function kernel_of(target, op, rows)
+local function refuse(op, family, text, ...)
+    return nil, ("%s: %s %s %s"):format(op.site, family.name, shape.text(family, op.shape),
+        text:format(...))
+end
+
+local function choose(target, op, rows)
     local family = fault.expect(catalog.find(target.families, op.family))
-    local served, why = family.serves(op.shape)
-    if not served then
-        fault.usage(("%s: %s %s is not served: %s"):format(op.site, family.name,
-            shape.text(family, op.shape), why))
-    end
+    local served, why = choice.served(family, op.shape)
+    if not served then return refuse(op, family, "is not served: %s", why) end
     local class = common_class(family, op.shape, rows, target.dev)
-    local v = by_class(family, op.shape, target.dev)[class]
+    local v = class and by_class(family, op.shape, target.dev)[class]
+    if not v then
+        return refuse(op, family, "has no class of bits for every number of rows up to %d",
+            plan.MOST_ROWS)
+    end
     return choice.kernel(family, op.shape, v, target.arch, target.dev)
 end
 
--- Buffers that no operator needs any more are taken again: by size, the smallest that fits.
-local function take(free, bytes)
-    local best
-    for i, each in ipairs(free) do
-        if each.bytes >= bytes and (not best or each.bytes < free[best].bytes) then best = i end
+-- As choose; an operator that was met before has its kernel in `known`.
+local function kernel_of(target, op, rows, known)
+    local words = { op.family, rows }
+    for _, size in ipairs(catalog.find(target.families, op.family).shape) do
+        words[#words + 1] = op.shape[size] or "-"
     end
-    return best and table.remove(free, best)
+    local key, why = table.concat(words, " "), nil
+    if not known[key] then known[key], why = choose(target, op, rows) end
+    return known[key], why
 end
 
--- The last operator that reads or writes each value.
-local function last_uses(ops)
-    local last = {}
-    for i, op in ipairs(ops) do
-        for _, value in pairs(op.args) do
-            if type(value) == "string" then last[value] = i end
+-- Has the circuit a value for each parameter?
+local function check_args(op, kernel)
+    for _, p in ipairs(kernel.params) do
+        if not p.scratch and op.args[p.name] == nil then
+            error(("%s: no value for '%s' of %s"):format(op.site, p.name, kernel.name), 0)
         end
     end
-    return last
 end
 
-local function is_kept(value) return value:sub(1, 1) == "/" end
-
--- Gives each value a buffer: { bytes } shared by values whose lives do not meet.
-local function place_values(steps)
-    local last, places, free, all = last_uses(steps), {}, {}, {}
-    for i, step in ipairs(steps) do
-        for _, p in ipairs(step.kernel.params) do
-            local value = step.args[p.name]
-            if type(value) == "string" and not places[value] then
-                local place = not is_kept(value) and take(free, p.bytes)
-                if not place then
-                    place = { bytes = p.bytes }
-                    all[#all + 1] = place
-                end
-                places[value] = place
-            end
-        end
-        local ended = {}
-        for _, p in ipairs(step.kernel.params) do
-            local value = step.args[p.name]
-            if type(value) == "string" and last[value] == i and not is_kept(value)
-                and not ended[value] then
-                ended[value] = true
-                free[#free + 1] = places[value]
-            end
-        end
-    end
-    return places, all
-end
-
--- circuit -> { steps = { { site, section, kernel, args } }, places (by value), buffers }.
-function plan.make(target, circuit)
+-- target: families, arch, dev, is_cpu; no device is asked. known: kernels of former plans, by
+-- operator, or nil. nil and a sentence where a shape is not served, or:
+--   steps: { site, section, args, kernel }; weights: the circuit's
+--   places, homes: by value, as memory.place gives them
+function plan.try(target, circuit, known)
     local steps = {}
+    known = known or {}
     for i, op in ipairs(circuit.ops) do
-        steps[i] = {
-            site = op.site, section = op.section, args = op.args,
-            kernel = kernel_of(target, op, circuit.n.M),
-        }
+        local kernel, why = kernel_of(target, op, circuit.n.M, known)
+        if not kernel then return nil, why end
+        check_args(op, kernel)
+        steps[i] = { site = op.site, section = op.section, args = op.args, kernel = kernel }
     end
-    local places, buffers = place_values(steps)
-    return { steps = steps, places = places, buffers = buffers }
+    local places, homes = memory.place(steps, target.is_cpu)
+    return { steps = steps, places = places, homes = homes, weights = circuit.weights }
 end
 
-function plan.state_bytes(state)
-    local bytes = ctype.find(state.ctype).bytes
-    for _, extent in ipairs(state.extents) do bytes = bytes * extent end
-    return bytes
-end
+-- As try; what is not served is a fault.
+function plan.make(target, circuit) return fault.expect(plan.try(target, circuit)) end
 
--- Loads the kernels (compiled in parallel first) and binds every argument. shared: buffers of
--- values that begin with "/", by name; made: arrays of weights; states: buffers by state.
-function plan.program(target, made_plan, shared, made, states, scratch)
-    local kernels, loaded = {}, {}
-    for _, step in ipairs(made_plan.steps) do
-        if not loaded[step.kernel.name] then
-            loaded[step.kernel.name] = true
-            kernels[#kernels + 1] = step.kernel
-        end
-    end
-    if not target.is_cpu then fault.reach(lathe.build(kernels, function() return true end)) end
-    for _, kernel in ipairs(kernels) do
-        loaded[kernel.name] = fault.reach(target.device:load(kernel))
-    end
-    for _, place in ipairs(made_plan.buffers) do
-        place.buffer = place.buffer or fault.reach(target.device:alloc(place.bytes))
-    end
-    local function buffer_of(step, p)
-        local value = step.args[p.name]
-        if p.scratch then
-            local key = step.kernel.name .. " " .. p.name
-            if not scratch[key] then
-                scratch[key] = fault.reach(target.device:alloc(p.bytes))
-                if p.ctype == "u32" then fault.reach(scratch[key]:fill(0)) end
+-- The kernels of plans, each once.
+function plan.kernels(plans)
+    local list, seen = {}, {}
+    for _, each in ipairs(plans) do
+        for _, step in ipairs(each.steps) do
+            if not seen[step.kernel.name] then
+                seen[step.kernel.name] = true
+                list[#list + 1] = step.kernel
             end
-            return scratch[key]
         end
-        if type(value) == "string" then
-            return shared[value] or made_plan.places[value].buffer
-        end
-        if value.is == "state" then return states[value.key] end
-        return made[value.weight.key][value.name]
     end
+    return list
+end
+
+-- ---- on a device ----
+
+local function allocate(target, made_plan)
+    for _, home in ipairs(made_plan.homes) do
+        home.buffer = fault.reach(target.device:alloc(home.bytes))
+    end
+    for _, place in pairs(made_plan.places) do place.buffer = place.home.buffer end
+end
+
+-- The scratch of a kernel; counters begin at 0, and kernels leave them so.
+local function scratch_of(target, kernel, p, scratch)
+    local key = memory.scratch_key(kernel, p)
+    if not scratch[key] then
+        scratch[key] = fault.reach(target.device:alloc(p.bytes))
+        if p.ctype == "u32" then fault.reach(scratch[key]:fill(0)) end
+    end
+    return scratch[key]
+end
+
+-- What a parameter of a step gets: a buffer, or { buffer, offset }.
+local function argument(target, made_plan, step, p, given)
+    local value = step.args[p.name]
+    if p.scratch then return scratch_of(target, step.kernel, p, given.scratch) end
+    if type(value) == "string" then
+        local place = made_plan.places[value]
+        return place and { place.buffer, place.offset } or given.shared[value]
+    end
+    if value.is == "state" then return given.states[value.key] end
+    return given.made[value.weight.key][value.name]
+end
+
+-- Loads the kernels and binds every argument.
+-- given: shared (buffers by value, of those that no step writes), made (arrays by weight's key),
+-- states (buffers by state's key), scratch (a table that is filled).
+function plan.program(target, made_plan, given)
+    local loaded = compile.load(target, plan.kernels({ made_plan }))
+    allocate(target, made_plan)
     local list = {}
     for i, step in ipairs(made_plan.steps) do
         local args = {}
         for j, p in ipairs(step.kernel.params) do
-            args[j] = buffer_of(step, p) or fault.usage(("%s: no value for '%s'"):format(
-                step.site, p.name))
+            args[j] = argument(target, made_plan, step, p, given)
+                or fault.usage(("%s: no value for '%s'"):format(step.site, p.name))
         end
         list[i] = {
             kernel = loaded[step.kernel.name], launch = step.kernel.launch, args = args,
             programmatic = i > 1,
         }
     end
+    made_plan.launches = list  -- for a look at what each wrote: lua/aids.lua
     return fault.reach(target.device:program(list))
 end
 

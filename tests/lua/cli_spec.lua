@@ -426,15 +426,22 @@ end)
 describe("lathe build", function()
     it("leaves whole entries and nothing else when it is ended in the middle", function()
         needs_compiler()
-        for _, signal in ipairs({ "INT", "TERM", "HUP" }) do
-            local folder = SCRATCH .. "/ended" .. signal
-            local pipe = io.popen(("timeout --preserve-status -s %s 0.4 env LATHE_CACHE_DIR=%s "
-                .. "./lathe build w8a8_gemv M=2 N=96 K=1552 --sms 1 --all --arch sm_90a 2>&1; "
-                .. "echo $?"):format(signal, folder))
-            local numbers = { INT = 130, TERM = 143, HUP = 129 }
-            assert.equal(numbers[signal] .. "\n", pipe:read("a"))
-            local left = io.popen(("ls -A %s | grep -v '\\.[0-9a-f]\\{16\\}$'"):format(folder))
-            assert.matches("^compiler%.%x+%.note\n$", left:read("a"))
+        local script = SCRATCH .. "/end.sh"  -- set -m: else Ctrl-C is ignored from the start
+        write(script, [[
+            set -m
+            export LATHE_CACHE_DIR=$2
+            ./lathe build w8a8_gemv M=2 N=96 K=1552 --sms 1 --all --arch sm_90a 2>&1 &
+            for _ in $(seq 200); do ls "$2" 2>/dev/null | grep -q 'lock$' && break; sleep 0.1; done
+            ls "$2" | grep -c 'lock$' | sed 's/^[1-9].*/some/'
+            kill -s $1 $!
+            wait $!
+            echo $?
+            ls -A "$2" | grep -v '\.[0-9a-f]\{16\}$'
+        ]])
+        for signal, code in pairs({ INT = 130, TERM = 143, HUP = 129 }) do
+            local pipe = io.popen(("bash %s %s %s/%s 2>/dev/null"):format(
+                script, signal, SCRATCH, signal))
+            assert.matches(("^some\n%d\ncompiler%%.%%x+%%.note\n$"):format(code), pipe:read("a"))
         end
     end)
 

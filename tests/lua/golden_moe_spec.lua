@@ -1,5 +1,6 @@
 -- The feed-forward operators against the activations of the tiny model, whose own run did not
 -- quantise them; and the promises about bits that no reference can hold.
+local bad = require("tests.lua.bad_checkpoint")
 local golden = require("tests.lua.golden")
 
 local TOKENS <const>, TOPK <const>, EXPERTS <const> = 16, 4, 16
@@ -76,6 +77,31 @@ local GATE_UP <const> = ("M=%d TOPK=%d EXPERTS=%d N=%d K=%d"):format(
 local DOWN <const> = ("M=%d TOPK=%d EXPERTS=%d N=%d K=%d"):format(TOKENS, TOPK, EXPERTS, H, WIDTH)
 local SLOTS <const> = TOKENS * TOPK
 
+-- The same experts decoded to bf16.
+local function experts_bf16(model, layer, kinds, shape)
+    local w = {}
+    for e = 0, EXPERTS - 1 do
+        for _, kind in ipairs(kinds) do
+            local tensor = model.tensors[("%slayers.%d.mlp.experts.%d.%s_proj.weight"):format(
+                bad.PREFIX, layer, e, kind)]
+            for at = 1, #tensor.data, 2 do
+                w[#w + 1] = string.unpack("<f", "\0\0" .. tensor.data:sub(at, at + 1))
+            end
+        end
+    end
+    return halves(shape, w)
+end
+
+local function routed_bf16(model, layer)
+    local x, ids, weights, want = routing(layer)
+    local gate_up = golden.run("bf16_moe.gate_up", GATE_UP, { x = x, ids = ids,
+        w = experts_bf16(model, layer, { "gate", "up" }, { EXPERTS, 2 * WIDTH, H }) })
+    local ea = activated(SLOTS, WIDTH, gate_up:tensor("y").data)
+    local ed = golden.run("bf16_moe.down", DOWN, { x = halves({ SLOTS, WIDTH }, ea), ids = ids,
+        w = experts_bf16(model, layer, { "down" }, { EXPERTS, H, WIDTH }) })
+    return golden.error(combined(ed:tensor("y").data, weights), want)
+end
+
 -- The product of the chosen experts with x, quantised first where scale is given.
 local function product(family, words, rows, k, x, scale, t, ids)
     local inputs = { ids = ids, w = t.w, ws = t.ws, sw = floats(t.sw_shape, t.sw) }
@@ -138,6 +164,11 @@ describe("feed-forward", function()
             local off = routed("w4a16_moe", layer, false)
             assert.is_true(off < 0.006, ("layer %d: %.4f"):format(layer, off))
         end
+    end)
+
+    it("gives it with the weights decoded to bf16 too", function()
+        local off = routed_bf16(bad.dequantise(bad.tiny(), "layers%.3%.mlp%.experts%."), 3)
+        assert.is_true(off < 0.006, ("%.4f"):format(off))
     end)
 
     it("gives it within the noise of E2M1 where activations are quantised", function()

@@ -8,6 +8,14 @@ local KINDS <const> = {
     { "sm_90a", "mma=1,split=1,groups=4" }, { "sm_121a", "mma=2,split=1,groups=4" },
 }
 
+local QUANTISED <const> = { "x", "xs", "gs", "ids", "w", "ws", "sw" }
+local CASES <const> = {  -- family, arch and knobs, inputs
+    { "w4a4_moe.gate_up", KINDS[1], QUANTISED }, { "w4a4_moe.gate_up", KINDS[2], QUANTISED },
+    { "w4a4_moe.down", KINDS[1], QUANTISED }, { "w4a4_moe.down", KINDS[2], QUANTISED },
+    { "bf16_moe.gate_up", { "sm_90a", "split=1,groups=4" }, { "x", "ids", "w" } },
+    { "bf16_moe.down", { "sm_90a", "split=1,groups=4" }, { "x", "ids", "w" } },
+}
+
 local function run(family, kind, m, join, inputs)
     local words = ("M=%d TOPK=%d EXPERTS=%d N=%d K=%d --arch %s --knobs %s,join=%d"):format(
         m, TOPK, EXPERTS, N, K, kind[1], kind[2], join)
@@ -23,9 +31,9 @@ local function same(got, want)
 end
 
 -- Row m of all that has a row for each m.
-local function row_of(file, m)
+local function row_of(file, names, m)
     local inputs = {}
-    for _, name in ipairs({ "x", "xs", "gs", "ids", "w", "ws", "sw" }) do
+    for _, name in ipairs(names) do
         local t = file:tensor(name)
         if not name:find("^[ws]w?s?$") then
             local count = #t.data // M
@@ -38,21 +46,20 @@ local function row_of(file, m)
 end
 
 describe("stacked experts", function()
-    for _, family in ipairs({ "w4a4_moe.gate_up", "w4a4_moe.down" }) do
-        for _, kind in ipairs(KINDS) do
-            it(("%s on %s: joined rows, slots and single rows have the same bits"):format(
-                family, kind[1]), function()
-                local joined = run(family, kind, M, 1, {})
-                local y = joined:tensor("y").data
-                same(run(family, kind, M, 0, {}):tensor("y").data, y)
-                local rows = {}
-                for m = 0, M - 1 do
-                    local row = run(family, kind, 1, 0, row_of(joined, m)):tensor("y").data
-                    table.move(row, 1, #row, #rows + 1, rows)
-                end
-                same(rows, y)
-            end)
-        end
+    for _, case in ipairs(CASES) do
+        local family, kind, names = table.unpack(case)
+        it(("%s on %s: joined rows, slots and single rows have the same bits"):format(
+            family, kind[1]), function()
+            local joined = run(family, kind, M, 1, {})
+            local y = joined:tensor("y").data
+            same(run(family, kind, M, 0, {}):tensor("y").data, y)
+            local rows = {}
+            for m = 0, M - 1 do
+                local row = run(family, kind, 1, 0, row_of(joined, names, m)):tensor("y").data
+                table.move(row, 1, #row, #rows + 1, rows)
+            end
+            same(rows, y)
+        end)
     end
 
     it("come out of every variant for the block-scaled mma", function()

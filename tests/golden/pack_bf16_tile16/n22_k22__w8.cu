@@ -1,7 +1,7 @@
 /* family pack_bf16_tile16 rev 1, shape n22_k22, variant w8, class copy */
 // A thread writes one 16-byte piece.
 enum { N = 22, K = 22, WARPS = 8 };
-enum { CHUNKS = (K + 31) / 32, PIECES = (N + 15) / 16 * CHUNKS * 64 };
+enum { ROWS = 22, CHUNKS = (K + 31) / 32, PIECES = (ROWS + 15) / 16 * CHUNKS * 64 };
 // Rows of bf16 activations, and dots on the CUDA cores.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
@@ -34,7 +34,7 @@ pack_bf16_tile16__n22_k22__w8(bf16 *w, const bf16 *w_rows)
     const int n = unit / CHUNKS * 16 + half * 8 + lane / 4, k = unit % CHUNKS * 32 + lane % 4 * 8;
     uint4 v;
     v.x = v.y = v.z = v.w = 0;
-    if (n < N) v = bf16_load8(w_rows + (size_t)n * K, k, K);
+    if (n < ROWS) v = bf16_load8(w_rows + (size_t)n * K, k, K);
     lt_st128(w + (size_t)piece * 8, v);
 }
 #ifndef __CUDACC__

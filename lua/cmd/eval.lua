@@ -1,0 +1,121 @@
+-- lathe eval: how well a model foresees a text, in nats per token and as perplexity.
+local choice = require("lua.choice")
+local fault = require("lua.fault")
+local lathe = require("lathe")
+local loading = require("lua.loading")
+local progress = require("lua.progress")
+local report = require("lua.report")
+local tokenizer = require("lua.tokenizer")
+
+local eval = { summary = "nats per token and perplexity of a text" }
+
+local CHUNK <const> = 16    -- rows of a step
+local WINDOW <const> = 512  -- predictions that begin with an empty state
+
+function eval.declare(command)
+    loading.declare(command)
+    command:option("--file", "a text")
+    command:option("--ids", "instead: token ids, each line a text of its own")
+end
+
+local function read(option, path)
+    local file <close>, why = io.open(path, "rb")
+    local text = file and file:read("a")
+    if not text then fault.usage(("%s: %s"):format(option, why or path .. " cannot be read")) end
+    return text
+end
+
+-- The texts of a file of ids: a list for each line that has some.
+local function read_ids(path)
+    local texts = {}
+    for line in (read("--ids", path) .. "\n"):gmatch("(.-)\r?\n") do
+        local ids = {}
+        for word in line:gmatch("%S+") do ids[#ids + 1] = choice.number("--ids", word, 0) end
+        if #ids > 0 then texts[#texts + 1] = ids end
+    end
+    return texts
+end
+
+local function read_texts(options)
+    if (options.file == nil) == (options.ids == nil) then
+        fault.usage("eval: --file or --ids is needed, one of them")
+    end
+    if options.ids then return read_ids(options.ids) end
+    local tok = tokenizer.open(options.model .. "/tokenizer.json")
+    return { tok:encode(read("--file", options.file)) }
+end
+
+-- The windows of texts: { ids, from, count }: count predictions, the first one from ids[from].
+local function windows_of(texts)
+    local list, predictions = {}, 0
+    for _, ids in ipairs(texts) do
+        for from = 1, #ids - 1, WINDOW do
+            local count = math.min(WINDOW, #ids - from)
+            list[#list + 1] = { ids = ids, from = from, count = count }
+            predictions = predictions + count
+        end
+    end
+    if predictions == 0 then fault.usage("eval: a text of two tokens or more is needed") end
+    return list, predictions
+end
+
+local function check_ids(texts, vocab)
+    for _, ids in ipairs(texts) do
+        for _, id in ipairs(ids) do
+            if id >= vocab then
+                fault.usage(("--ids: %d is no token (there are %d)"):format(id, vocab))
+            end
+        end
+    end
+end
+
+-- The sum of -log p over a window's predictions. tell(count) is called with what is done.
+local function run_window(s, w, tell)
+    local vocab, nats, at = s.found.config.vocab, 0.0, 0
+    s:reset()
+    while at < w.count do
+        local rows = w.count - at >= CHUNK and CHUNK or 1
+        local first = w.from + at
+        local p = s:step({ table.unpack(w.ids, first, first + rows - 1) })
+        for row = 0, rows - 1 do
+            nats = nats + lathe.nll(p.logits, row, vocab, w.ids[first + row + 1])
+        end
+        at = at + rows
+        tell(at)
+    end
+    return nats
+end
+
+local function print_result(options, r)
+    if options.json then return report.json(r) end
+    print(("%.5f nats per token, perplexity %.4f: %d predictions in %d windows, recipe %s"):format(
+        r.nats, r.perplexity, r.predictions, #r.windows, r.recipe))
+    io.stderr:write(("%.1f s, %.1f tok/s on %s, %s\n"):format(r.seconds,
+        r.predictions / r.seconds, r.device, r.kernels))
+end
+
+function eval.run(options)
+    local texts = read_texts(options)
+    local list, predictions = windows_of(texts)
+    local s = loading.open(options, WINDOW)
+    check_ids(texts, s.found.config.vocab)
+    local shown <close> = progress.new()
+    local start, nats, done, windows = lathe.now_us(), 0.0, 0, {}
+    for i, w in ipairs(list) do
+        local own = run_window(s, w, function(count)
+            shown:show(("window %d of %d, token %d of %d, %.4f nats per token so far"):format(
+                i, #list, done + count, predictions, done > 0 and nats / done or 0))
+        end)
+        nats, done = nats + own, done + w.count
+        windows[i] = { predictions = w.count, nats = own / w.count }
+    end
+    shown:clear()
+    print_result(options, {
+        nats = nats / done, perplexity = math.exp(nats / done), predictions = done,
+        windows = windows, recipe = options.recipe, device = s.target.info.model,
+        seconds = (lathe.now_us() - start) / 1e6, kernels = loading.kernels(s),
+    })
+    return 0
+end
+
+return eval

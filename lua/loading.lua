@@ -1,0 +1,63 @@
+-- What the commands that run a model have in common: its folder, a recipe, a session.
+local choice = require("lua.choice")
+local fault = require("lua.fault")
+local fields = require("lua.model.fields")
+local lathe = require("lathe")
+local place = require("lua.place")
+local progress = require("lua.progress")
+local recipe = require("lua.model.recipe")
+local session = require("lua.session")
+
+local loading = {}
+
+local GENERATION <const> = "generation_config.json"
+
+function loading.declare(command)
+    command:option("--model", "folder with config.json, tokenizer.json and *.safetensors")
+        :count(1)
+    command:option("--recipe", "precision: card or reference", "card")
+end
+
+-- The session of the options, with room for so many tokens.
+function loading.open(options, capacity)
+    local formats = fault.expect(recipe.find(options.recipe))
+    local shown <close> = progress.new()
+    local start = lathe.now_us()
+    local s = session.open({
+        folder = options.model, target = place.open(options.device, choice.catalog()),
+        formats = formats, capacity = capacity,
+        tell = function(done, count, bytes)
+            local seconds = (lathe.now_us() - start) / 1e6
+            shown:show(("weights %d of %d, %.2f GB/s"):format(
+                done, count, bytes / seconds / 1e9))
+        end,
+    })
+    lathe.debug(2, ("model %s: loaded in %.0f ms"):format(
+        options.model, (lathe.now_us() - start) / 1000))
+    return s
+end
+
+-- The tokens that end a text: those of generation_config.json where it names some, else config's.
+function loading.endings(s)
+    local c, set = s.found.config, {}
+    local list = c.eos
+    local file <close> = io.open(("%s/%s"):format(s.found.folder, GENERATION), "rb")
+    if file then
+        local object, why = fields.decode(file:read("a"))
+        if not object then fault.usage(("%s: %s"):format(GENERATION, why)) end
+        local reader = fields.reader(GENERATION, object)
+        local ids = reader:ids("eos_token_id", c.vocab)
+        if reader.faults[1] then fault.usage(reader.faults[1]) end
+        if #ids > 0 then list = ids end
+    end
+    for _, id in ipairs(list) do set[id] = true end
+    return set
+end
+
+-- "21 kernels compiled, 0 cached"
+function loading.kernels(s)
+    local counts = s.target.counts
+    return ("%d kernels compiled, %d cached"):format(counts.compiled, counts.cached)
+end
+
+return loading

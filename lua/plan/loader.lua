@@ -1,0 +1,170 @@
+-- What making weights needs of a device: buffers, also short-lived ones, single launches of
+-- families, and tensors' bytes, which pass through host memory in pieces.
+local catalog = require("gen.catalog")
+local choice = require("lua.choice")
+local compile = require("lua.plan.compile")
+local fault = require("lua.fault")
+local lathe = require("lathe")
+local param = require("gen.param")
+local scope = require("lua.scope")
+local shape = require("gen.shape")
+local variant = require("gen.variant")
+
+local loader = {}
+
+local PIECE <const> = 16 << 20      -- bytes of host memory for an upload
+local NUMBERS <const> = 1 << 16     -- elements that are converted at once
+local SMALLEST <const> = 0x1p-126   -- the smallest normal F32: less has lost digits
+
+-- tell(bytes): called with what has been read so far, often.
+function loader.new(target, found, tell)
+    return setmetatable({
+        target = target, found = found, tell = tell, bytes = 0, at = "", kernels = {},
+        loaded = scope.new(), spare = {},
+    }, { __index = loader, __close = loader.free })
+end
+
+function loader:free()
+    self:drop()
+    self.loaded:free()
+    self.kernels = {}
+end
+
+-- What faults name from here on.
+function loader:enter(name) self.at = name end
+
+-- The values of a call that fails when the machine does.
+function loader:reach(value, why)
+    if not value then fault.device(("%s: %s"):format(self.at, why)) end
+    return value
+end
+
+-- A buffer that stays: 0xff where it is not written.
+function loader:alloc(bytes) return self:reach(self.target.device:alloc(bytes)) end
+
+-- ---- short-lived buffers: those of one size are used again, until drop ----
+
+local temporary = {}
+
+function temporary:alloc(bytes)
+    local list = self.loader.spare[bytes]
+    local buffer = list and table.remove(list) or self.loader:alloc(bytes)
+    table.insert(self, { buffer = buffer, bytes = bytes })
+    return buffer
+end
+
+local function give_back(self)
+    local spare = self.loader.spare
+    for _, each in ipairs(self) do
+        spare[each.bytes] = spare[each.bytes] or {}
+        table.insert(spare[each.bytes], each.buffer)
+    end
+end
+
+-- `local mine <close> = loader:temporary()`; mine:alloc(bytes) lasts as long as it.
+function loader:temporary()
+    return setmetatable({ loader = self }, { __index = temporary, __close = give_back })
+end
+
+-- Frees the short-lived buffers that nobody holds.
+function loader:drop()
+    for _, list in pairs(self.spare) do
+        for _, buffer in ipairs(list) do buffer:free() end
+    end
+    self.spare = {}
+end
+
+-- ---- launches ----
+
+local function default_kernel(self, family, s)
+    local target = self.target
+    local served, why = choice.served(family, s)
+    if not served then
+        fault.usage(("%s: %s %s is not served: %s"):format(self.at, family.name,
+            shape.text(family, s), why))
+    end
+    local v = variant.kept(family, s, target.dev)[1]
+    if not v then fault.usage(choice.no_variant(family, s, target.dev)) end
+    return choice.kernel(family, s, v, target.arch, target.dev)
+end
+
+-- Runs a family's default variant once. args: buffers or { buffer, offset } by name.
+function loader:apply(family_name, s, args)
+    local mine <close> = self:temporary()
+    local family = fault.expect(catalog.find(self.target.families, family_name))
+    local key = family.name .. " " .. shape.text(family, s)
+    local kernel = self.kernels[key]
+    if not kernel then
+        kernel = default_kernel(self, family, s)
+        self.kernels[key] = kernel
+        local loaded, said = self.target.device:load(kernel)
+        kernel.loaded = self.loaded:add(self:reach(loaded, said))
+        compile.count(self.target, kernel, said)
+    end
+    local list = {}
+    for i, each in ipairs(kernel.params) do
+        list[i] = args[each.name]
+        if each.scratch then
+            list[i] = mine:alloc(each.bytes)
+            if each.ctype == "u32" then self:reach(list[i]:fill(0)) end
+        end
+    end
+    self:reach(self.target.device:launch(kernel.loaded, kernel.launch, list))
+end
+
+-- A buffer for a family's arg at a shape; of `count` such args one behind the other. Their bytes.
+function loader:alloc_arg(family_name, s, arg, count)
+    local family = fault.expect(catalog.find(self.target.families, family_name))
+    for _, each in ipairs(fault.expect(param.args(family, s))) do
+        if each.name == arg then return self:alloc(each.bytes * (count or 1)), each.bytes end
+    end
+end
+
+-- ---- tensors ----
+
+local function count_read(self, bytes)
+    self.bytes = self.bytes + bytes
+    self.tell(self.bytes)
+end
+
+-- Copies a tensor's bytes into a buffer.
+function loader:upload(name, bytes, buffer, offset)
+    for from = 0, bytes - 1, PIECE do
+        local count = math.min(PIECE, bytes - from)
+        local piece <close> = self:reach(lathe.array("u8", count))
+        self.found.weights:load(name, from, piece)
+        self:reach(buffer:write(piece, offset + from))
+        count_read(self, count)
+    end
+end
+
+-- Copies a tensor's `count` numbers in another format: element by element on the host.
+function loader:convert(part, count, from, to, buffer, offset)
+    for at = 0, count - 1, NUMBERS do
+        local n = math.min(NUMBERS, count - at)
+        local old <close> = self:reach(lathe.array(part.format, n))
+        local new <close> = self:reach(lathe.array(to.name, n))
+        self.found.weights:load(part.name, at * from.bytes, old)
+        for i = 0, n - 1 do new:set(i, old:at(i)) end
+        self:reach(buffer:write(new, offset + at * to.bytes))
+        count_read(self, n * from.bytes)
+    end
+end
+
+-- A scale of a part: "weight_scale_2" or "input_scale".
+function loader:number(part, which)
+    local name = part.scales[which]
+    local x = self.found.weights:number(name)
+    if x >= SMALLEST and x < math.huge then return x end
+    fault.usage(("tensor '%s': is %g (a finite number of at least %g is needed)"):format(name, x,
+        SMALLEST))
+end
+
+-- The same number, so many times.
+function loader:write_numbers(buffer, offset, count, value)
+    local a <close> = self:reach(lathe.array("f32", count))
+    for i = 0, count - 1 do a:set(i, value) end
+    self:reach(buffer:write(a, offset))
+end
+
+return loader

@@ -1,0 +1,32 @@
+-- The docs against what they speak of.
+local function read(path)
+    local f <close> = assert(io.open(path))
+    return f:read("a")
+end
+
+describe("docs/pitfalls.md", function()
+    it("names C tests that exist", function()
+        local count = 0
+        local pipe <close> = assert(io.popen("cat tests/cpu/*.c"))
+        local tests = pipe:read("a")
+        for name in read("docs/pitfalls.md"):gmatch("`([a-z0-9_]+)`") do
+            if name:find("_", 1, true) then
+                count = count + 1
+                assert(tests:find(("void %s(void **state)"):format(name), 1, true), name)
+            end
+        end
+        assert.truthy(count > 40)
+    end)
+end)
+
+describe("README.md and docs", function()
+    it("link to files that exist", function()
+        for _, path in ipairs({ "README.md", "docs/family.md", "docs/tour.md" }) do
+            local folder = path:match("^(.*/)") or ""
+            for target in read(path):gmatch("%]%(([%w_./]+%.md)%)") do
+                local file <close> = io.open(folder .. target)
+                assert(file, path .. ": " .. target)
+            end
+        end
+    end)
+end)
