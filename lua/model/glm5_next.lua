@@ -53,7 +53,8 @@ local function kda(w, c, layer)
         { M = n.M, HEADS = heads, D = d, STRIDE = stride, SLOTS = 1 }, {
             y = "conv", x = "qkvb", slot = "/slot", snaps = "/snaps",
             window = w:state("window", "f32", { 1, channels, 4 }, 0),
-            taps = w:plain({ layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
+            taps = w:plain(
+                { layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
         })
     w:op("KDA_FRONT", "kda_gates", {
         M = n.M, HEADS = heads, D = d, FSTRIDE = n.kda, FOFFSET = 0, BSTRIDE = stride,
