@@ -1,6 +1,6 @@
 #!/bin/sh
 # demo.sh: generates, compiles and runs kernels of both GEMV families and of the quantiser on the
-# default device, compares them with their references, and prints a table.
+# default device, compares them with their references and prints a table; the tiny model writes.
 set -e
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
@@ -12,3 +12,5 @@ trap 'rm -f "$out"' EXIT
 awk -F '  +' '
     NF < 5 || ($1 == "kernel" && n++) { next }
     { printf "%-46s %6s %12s %9s  %s\n", $1, $2, $3, $4, $5 }' "$out"
+echo
+./lathe run --model tests/tiny --prompt "ROMEO:" -n 120
