@@ -129,19 +129,27 @@ local function last_row(output, rows)
     return all - all // rows, all // rows, extents
 end
 
+local function number(x) return x ~= x and "nan" or ("%.6g"):format(x) end
+
+-- The root mean square; of a state without what is no number: nothing has been written there.
+local function rms_of(array, count, is_state)
+    local sum, used = 0.0, 0
+    for k = 0, count - 1 do
+        local x = array:at(k)
+        if not is_state or x - x == 0 then sum, used = sum + x * x, used + 1 end
+    end
+    return used > 0 and (sum / used) ^ 0.5 or 0.0
+end
+
 local function row_of(p, i, output)
     local first, count, extents = last_row(output, p.rows)
     local array <close> = aids.read(output, first, count)
-    local sum, shown = 0.0, {}
-    for k = 0, count - 1 do
-        local x = array:at(k)
-        sum = sum + x * x
-        if k < SHOWN then shown[k + 1] = ("%.6g"):format(x) end
-    end
+    local shown, is_float = {}, FLOATS[output.param.ctype]
+    for k = 1, math.min(SHOWN, count) do shown[k] = number(array:at(k - 1)) end
     return {
         site = p.plan.steps[i].site, value = output.param.name, format = output.param.ctype,
         shape = table.concat(extents, "x"), first = table.concat(shown, " "),
-        rms = FLOATS[output.param.ctype] and ("%.6g"):format((sum / count) ^ 0.5) or nil,
+        rms = is_float and number(rms_of(array, count, output.is_state)) or nil,
     }
 end
 

@@ -81,11 +81,17 @@ local function watch(options, s)
     end
 end
 
+local function echo(options)
+    if not options.tokens then io.stdout:write(options.prompt) end
+    io.stdout:flush()
+end
+
 local function generate(options, text, ids, ended)
     local s, endings = text.session, loading.endings(text.session)
     local draw = sampler.new(s, sampler.wanted(options))
     local p = s:prefill(ids, options.rows)
     ended()
+    if options.dump then echo(options) end  -- behind its table
     while true do
         local id = draw:pick(p)
         text.last = lathe.now_us()
@@ -120,8 +126,7 @@ function run.run(options)
     local text <close> = setmetatable({
         session = s, out = printer(options, tok), began = began, prompt = #ids, count = 0,
     }, TEXT)
-    if not options.tokens then io.stdout:write(options.prompt) end
-    io.stdout:flush()
+    if not options.dump then echo(options) end
     generate(options, text, ids, ended)
     return 0
 end

@@ -1,5 +1,5 @@
--- archs.lua FILE..: the words of `lathe build` for the family FILEs, one a line: the first sample on
--- each architecture that keeps a variant of it, the model's shapes on an H200 and a GB10.
+-- archs.lua FILE..: the words of `lathe build` for the family FILEs, one a line: the first sample
+-- on each architecture that keeps a variant of it, the model's shapes on an H200 and a GB10.
 package.path = "./?.lua;" .. package.path
 local arch = require("gen.arch")
 local catalog = require("gen.catalog")

@@ -1,10 +1,12 @@
 #!/bin/bash
-# The tiny model against golden values of other code, on the CPU device: logits and selections of the
-# golden prompt, greedy text, eval, and the same bits in chunks of any size. Both recipes at once.
-# Limits are those of the issue: `reference` twice the error of the same model in bf16, `card` twice
-# that of an evaluation in double precision with its roundings.
+# The tiny model against golden values of other code, on the CPU device: logits and selections of
+# the golden prompt, greedy text, eval, and the same bits in chunks of any size. Both recipes at
+# once. `reference` may have twice the error of the same model in bf16, `card` twice that of an
+# evaluation in double precision with its roundings. Of the 8 windows of eval it reads WINDOWS (2:
+# a window takes a minute), whose loss may be off twice as far as that of all 8 (0.002, 1 %).
 set -u
 lathe=$1/lathe
+windows=${WINDOWS:-2}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LATHE_DEVICE=cpu
@@ -19,7 +21,8 @@ measure() { # measure RECIPE
         inside bits "$1" 100 1 3 16 >"$work/$1.bits"
 }
 
-inside windows 8 >"$work/windows" || exit 1
+inside windows "$windows" >"$work/windows" || exit 1
+loss=$(inside loss "$windows") || exit 1
 pids=
 for recipe in reference card; do
     measure "$recipe" >"$work/$recipe" 2>&1 &
@@ -48,7 +51,7 @@ done
 holds reference "rms error of the logits" "$(number reference rms)" "x <= 0.066"
 holds reference "selections that agree" "$(number reference selections)" "x >= 320"
 holds reference "margin where another token was best" "$(number reference margin)" "x < 0.06"
-holds reference "nats per token" "$(nats reference)" "x >= 1.3036 && x <= 1.3076"
+holds reference "nats per token" "$(nats reference)" "x - $loss <= 0.004 && $loss - x <= 0.004"
 holds card "rms error of the logits" "$(number card rms)" "x <= 0.244"
-holds card "nats per token" "$(nats card)" "x <= 1.3187"
+holds card "nats per token" "$(nats card)" "x <= 1.02 * $loss"
 exit $failed

@@ -164,6 +164,14 @@ local function compare(name)
     follow(s)
 end
 
+-- loss COUNT: the golden nats per token of the first windows of eval.
+local function loss(count)
+    local array <close> = golden("eval_nll", "f32", "F32", { WINDOWS, WINDOW - 1 })
+    local sum, predictions = 0.0, tonumber(count) * (WINDOW - 1)
+    for i = 0, predictions - 1 do sum = sum + array:at(i) end
+    print(sum / predictions)
+end
+
 -- windows COUNT: the ids of the first windows of eval, a line each.
 local function windows(count)
     local array = golden("eval_windows", "i32", "I32", { WINDOWS, WINDOW })
@@ -172,7 +180,7 @@ local function windows(count)
     end
 end
 
-local MODES <const> = { bits = bits, golden = compare, windows = windows }
+local MODES <const> = { bits = bits, golden = compare, loss = loss, windows = windows }
 
 return function(argv)
     MODES[argv[1]](table.unpack(argv, 2))

@@ -58,7 +58,7 @@ local function refused(words, part)
 end
 
 setup(function()
-    assert(os.execute(("mkdir -p %s/root/lua && cp tests/lua/inside_model.lua %s/root/lua/cli.lua")
+    assert(os.execute(("mkdir -p %s/tree/lua && cp tests/lua/inside_model.lua %s/tree/lua/cli.lua")
         :format(SCRATCH, SCRATCH)))
 end)
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)
@@ -80,7 +80,7 @@ describe("the tiny model", function()
 
     for _, recipe in ipairs({ "reference", "card" }) do
         it("gives the same bits in chunks of 1, 3 and 16, recipe " .. recipe, function()
-            local out, err = shell(("LATHE_ROOT=%s/root ./lathe bits %s %d 1 3 16"):format(
+            local out, err = shell(("LATHE_ROOT=%s/tree ./lathe bits %s %d 1 3 16"):format(
                 SCRATCH, recipe, ROWS))
             local single, three, sixteen, finite = out:match("^(.-)\n(.-)\n(.-)\n(.-)\n$")
             assert.truthy(finite, err)
@@ -94,7 +94,7 @@ end)
 
 describe("lathe run", function()
     it("draws the same text for the same seed, and writes hashes and values", function()
-        local words = "run --model tests/tiny --prompt ROMEO: -n 8 --temperature 1.5 --top-k 50 "
+        local words = "run --model tests/tiny --prompt ROMEO: -n 4 --temperature 1.5 --top-k 50 "
             .. "--top-p 0.95 --seed 11"
         local out, err, code = lathe(words)
         assert.equal(0, code, err)
@@ -107,7 +107,7 @@ describe("lathe run", function()
         assert.equal(hashes, read(SCRATCH .. "/b"))
         assert.truthy(hashes:match("^1 embed%.mhc_expand mhc_expand__m1_vocab320_h256 "
             .. "streams=%x+\n"))
-        assert.truthy(hashes:match("\n13 head%.argmax%.f32 argmax_f32__m1_vocab320 best=%x+ "
+        assert.truthy(hashes:match("\n9 head%.argmax%.f32 argmax_f32__m1_vocab320 best=%x+ "
             .. "top=%x+\n$"))
     end)
 
