@@ -10,10 +10,10 @@ windows=${WINDOWS:-2}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LATHE_DEVICE=cpu
-mkdir -p "$work/root/lua"
-cp tests/lua/inside_model.lua "$work/root/lua/cli.lua"
+mkdir -p "$work/tree/lua"
+cp tests/lua/inside_model.lua "$work/tree/lua/cli.lua"
 
-inside() { LATHE_ROOT=$work/root "$lathe" "$@"; }
+inside() { LATHE_ROOT=$work/tree "$lathe" "$@"; }
 
 measure() { # measure RECIPE
     inside golden "$1" &&
