@@ -6,28 +6,26 @@
 
 enum { PAGE = 64, POOL = 4, KEYS = PAGE / POOL };
 
-static double score_of(const lt_shape_dsa_scores *s, const float *iq, const float *iw,
-                       const float *key)
-{
-    double sum = 0;
-    for (int64_t h = 0; h < s->HEADS; h++) {
-        double dot = 0;
-        for (int64_t d = 0; d < s->D; d++) dot += (double)iq[h * s->D + d] * (double)key[d];
-        sum += (double)iw[h] * (dot < 0 ? 0 : dot); /* NaN stays */
-    }
-    return sum / sqrt((double)(s->HEADS * s->D));
-}
-
-/* What 2^-16 of makes 1e-5 of the larger of |score| and the root mean square of the row's scores.
+/* A score. It may be off by 2^-16 of its magnitude, which is 1e-5 of the larger of |score| and
+ * the root of the sum of its products' squares: the size of a score that nothing cancels in.
  */
-static void give_room(double *magnitude, const double *score, int64_t count)
+static double score_of(const lt_shape_dsa_scores *s, const float *iq, const float *iw,
+                       const float *key, double *magnitude)
 {
-    double squares = 0;
-    for (int64_t p = 0; p < count; p++)
-        if (score[p] > -(double)FLT_MAX) squares += score[p] * score[p] / (double)count;
-    for (int64_t p = 0; p < count; p++)
-        if (score[p] > -(double)FLT_MAX)
-            magnitude[p] = 1e-5 * 0x1p16 * fmax(fabs(score[p]), sqrt(squares));
+    const double scale = 1 / sqrt((double)(s->HEADS * s->D));
+    double sum = 0, squares = 0;
+    for (int64_t h = 0; h < s->HEADS; h++) {
+        const double weight = scale * (double)iw[h];
+        double dot = 0;
+        for (int64_t d = 0; d < s->D; d++) {
+            const double product = (double)iq[h * s->D + d] * (double)key[d];
+            dot += product;
+            squares += weight * product * weight * product;
+        }
+        sum += weight * (dot < 0 ? 0 : dot); /* NaN stays */
+    }
+    *magnitude = 1e-5 * 0x1p16 * fmax(fabs(sum), sqrt(squares));
+    return sum;
 }
 
 void lt_reference_dsa_scores(const lt_shape_dsa_scores *s, double *score, double *score_magnitude,
@@ -38,15 +36,14 @@ void lt_reference_dsa_scores(const lt_shape_dsa_scores *s, double *score, double
     for (int64_t m = 0; m < s->M; m++) {
         const int64_t seen = (positions[m] + 1) / POOL, ceiling = (seen + KEYS - 1) / KEYS * KEYS;
         const int64_t end = ceiling < s->POOLS ? ceiling : s->POOLS;
-        double *row = score + m * s->POOLS;
+        double *row = score + m * s->POOLS, *magnitude = score_magnitude + m * s->POOLS;
         if (slots[m] < 0 || positions[m] < 0) continue;
         for (int64_t p = 0; p < end; p++) {
             const int64_t block = block_table[slots[m] * s->PAGES + p / KEYS];
             row[p] = -(double)FLT_MAX;
             if (p < seen && block >= 0 && block < s->BLOCKS)
                 row[p] = score_of(s, iq + m * s->HEADS * s->D, iw + m * s->HEADS,
-                                  pooled + (block * KEYS + p % KEYS) * s->D);
+                                  pooled + (block * KEYS + p % KEYS) * s->D, magnitude + p);
         }
-        give_room(score_magnitude + m * s->POOLS, row, end);
     }
 }

@@ -88,7 +88,7 @@ return family("dsa_scores", {
     end,
 
     check = {
-        ulp = 1,  -- and 1e-5 of the row's root mean square, which the reference gives
+        ulp = 1,  -- and 1e-5 of what a score is without cancellation (dsa_scores.c)
         samples = {
             { M = 1, TOKENS = 1, HEADS = 4, D = 64, POOLS = 16, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
             { M = 4, TOKENS = 4, HEADS = 4, D = 64, POOLS = 512, SLOTS = 1, PAGES = 32,

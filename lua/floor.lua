@@ -2,7 +2,7 @@
 local floor = {}
 
 -- key of the device, microseconds of a launch that does nothing, bytes a microsecond of cold reads,
--- as measured (design.md 5: 1.4 us + bytes / 4.55 TB/s on an H200; GB10 reads 249 GB/s)
+-- as measured (1.4 us + bytes / 4.55 TB/s on an H200; GB10 reads 249 GB/s)
 local DEVICES <const> = {
     ["nvidia-h200"] = { 1.4, 4.55e6 },
     ["nvidia-gb10"] = { 0.0, 2.49e5 },

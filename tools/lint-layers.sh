@@ -1,5 +1,5 @@
 #!/bin/bash
-# lint-layers.sh: who may include or require whom (design.md, "Rooms"), and what each room must not
+# lint-layers.sh: who may include or require whom (docs/tour.md), and what each room must not
 # do. Prints each line that breaks a rule; 1 where there is one.
 set -u
 bad=0
