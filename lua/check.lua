@@ -29,13 +29,13 @@ function check.plays(target, seed, thorough)
     return { { order = order, lazy = lathe.setting("cpu_lazy") == "on" } }
 end
 
--- Do blocks of different x meet? A kernel whose columns of blocks stand alone counts arrivals, if
--- at all, in one place for each x.
+-- May blocks of different x meet? A kernel whose columns of blocks stand alone counts arrivals, if
+-- at all, in one place for each x, and not in one for each y and z.
 local function meets(kernel)
+    local grid <const> = kernel.launch.grid
     for _, p in ipairs(kernel.params) do
-        if p.scratch and p.ctype == "u32" and case.count(p) ~= kernel.launch.grid[1] then
-            return true
-        end
+        local places = p.scratch and p.ctype == "u32" and case.count(p)
+        if places and (places ~= grid[1] or places == grid[2] * grid[3]) then return true end
     end
     return false
 end
