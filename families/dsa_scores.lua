@@ -8,17 +8,18 @@ local family = require("gen.family")
 local paged = require("gen.paged")
 
 local KEYS <const> = 16  -- pools of a page, which a warp carries
-local PARTS <const> = 3  -- bf16 that make an f32
 local REGISTERS <const> = 2048  -- of a multiprocessor, for each lane of one warp
-local SLACK <const> = 8         -- registers that the compiler saves when it must
+local STATIC <const> = 2048     -- bytes of shared memory besides what is counted
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function tiles(s) return ceil(s.HEADS, 8) end
 
--- Keys of a page, sums, and what else a lane has.
-local function registers(s, v) return s.D // 2 + 4 * v.share * tiles(s) + 40 end
+local function registers(s, v) return 6 * v.share * tiles(s) + 64 end  -- sums, and what else
 
-local function shared(s, v) return v.share * tiles(s) * 8 * s.D * 2 * PARTS end  -- queries
+-- Queries as two f16, and a page a warp.
+local function shared(s, v)
+    return v.share * tiles(s) * 8 * s.D * 4 + v.warps * KEYS * s.D * 4
+end
 
 local function last_pools(s) return s.PAGES * KEYS end
 
@@ -42,7 +43,7 @@ return family("dsa_scores", {
         if s.TOKENS < 1 or s.M % s.TOKENS ~= 0 then
             return nil, "M is not a whole number of TOKENS rows"
         end
-        if s.D % 16 ~= 0 or s.D > 256 then return nil, "D is no multiple of 16 up to 256" end
+        if s.D % 32 ~= 0 or s.D > 128 then return nil, "D is no multiple of 32 up to 128" end
         if s.HEADS > 64 then return nil, "more than 64 heads" end
         if s.POOLS > last_pools(s) then return nil, "more POOLS than the pages hold" end
         return true
@@ -62,13 +63,14 @@ return family("dsa_scores", {
         { "share", 4, 2, 1 },     -- rows that share one read of the keys
         { "resident", 2, 1, 4 },  -- blocks a multiprocessor
     },
-    class = function() return "mma.bf16x3" end,
+    class = function() return "mma.f16x2" end,
     keep = function(s, v, dev)
         local warps = v.warps * v.resident
         return (v.share == 1 or v.share < 2 * s.TOKENS)       -- all but the last share is full
+            and v.share * tiles(s) <= 16                      -- sums stay in registers
             and warps >= 8 and warps <= 16                    -- loads in flight
-            and registers(s, v) <= REGISTERS // warps + SLACK
-            and v.resident * shared(s, v) <= dev.shared
+            and registers(s, v) <= REGISTERS // warps
+            and v.resident * (shared(s, v) + STATIC) <= dev.shared
     end,
 
     launch = function(s, v, dev)
@@ -97,7 +99,7 @@ return family("dsa_scores", {
                 BLOCKS = 8 },
             { M = 2, TOKENS = 1, HEADS = 32, D = 128, POOLS = 131072, SLOTS = 2, PAGES = 8192,
                 BLOCKS = 6 },
-            { M = 2, TOKENS = 2, HEADS = 1, D = 16, POOLS = 30, SLOTS = 1, PAGES = 3,
+            { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3,
                 BLOCKS = 3 },
         },
         real = {

@@ -1,23 +1,27 @@
 -- The K best of a row's (position + 1) / 4 candidate pools: score descending, of equal ones the
 -- lower index first, -0 equal to +0, NaN of any sign below all numbers. The ids leave in ascending
 -- order (the set is what the attention wants); with no more candidates than K they are all of
--- them, then -1. A row without a slot writes nothing. Bound by the launch and by one block that
--- reads the row once more: 4 bytes a candidate out of L2.
+-- them, then -1. A row without a slot writes nothing. Bound by the launch and by the steps that
+-- depend on each other: the score is 4 bytes a pool out of L2, once.
 local family = require("gen.family")
 local paged = require("gen.paged")
 
 local BINS <const> = 4096    -- of the first digit
 local FINE <const> = 1024    -- of each of the two others
 local LISTED <const> = 4096  -- candidates that are kept aside
-local PART <const> = 1024    -- pools that are worth a block
+local PART <const> = 4096    -- pools that are worth a block
 
 local HUGE <const> = 0x1.fffffep127
-local ODD <const> = { 0.0, -0.0, 1 / 0, -1 / 0, 0 / 0, HUGE, -HUGE, 0x1p-149, -0x1p-149, 1.0 }
+local ODD <const> = {
+    0.0, -0.0, 1 / 0, -1 / 0, 0 / 0, -(0 / 0), HUGE, -HUGE, 0x1p-149, -0x1p-149, 1.0,
+}
 
--- Kinds of rows: any, all equal, few values, the last bit apart, one that hides the odd numbers,
--- ascending, descending, zeros of both signs.
+-- Kinds of rows: like sums, all equal, odd numbers, the last bit apart, few values, ascending,
+-- descending, zeros of both signs.
 local DRAWS <const> = {
-    function(_, _, random) return (random(1 << 24) - (1 << 23)) / (1 << 20) end,
+    function(_, _, random)
+        return (random(1 << 22) + random(1 << 22) + random(1 << 22) - (3 << 21)) / (1 << 20)
+    end,
     function() return 0.0 end,
     function(_, _, random) return ODD[random(#ODD) + 1] end,
     function(_, _, random) return 1 + random(512) / (1 << 23) end,
@@ -57,18 +61,23 @@ return family("dsa_topk", {
         { "positions", "i32", { "M" } },
         { "slots", "i32", { "M" } },  -- -1: the row writes nothing
     },
-    scratch = function(_, v)
+    scratch = function(s, v)
         if v.parts == 1 then return {} end
-        return { { "coarse", "u32", { "M", BINS } }, { "arrived", "u32", { "M" } } }
+        return {
+            { "candidates", "i32", { "M", 2, v.parts, (s.POOLS + v.parts - 1) // v.parts } },
+            { "counts", "i32", { "M", v.parts } },
+            { "coarse", "u32", { "M", BINS } },
+            { "arrived", "u32", { "M" } },
+        }
     end,
     knobs = {
-        { "parts", 16, 8, 4, 32, 1 },  -- blocks that count a row
-        { "warps", 32, 16, 8 },        -- a block
+        { "parts", 16, 8, 4, 32, 1, 2 },  -- blocks that share a row
+        { "warps", 16, 32, 8 },           -- a block
     },
     class = function() return "exact" end,
     keep = function(s, v)
         return (v.warps == 8 or s.POOLS >= 128 * v.warps)
-            and (v.parts == 1 and s.POOLS <= 8 * PART or v.parts > 1 and s.POOLS >= PART * v.parts)
+            and (v.parts == 1 and s.POOLS <= 4 * PART or v.parts > 1 and s.POOLS >= PART * v.parts)
     end,
 
     launch = function(s, v)
@@ -87,6 +96,7 @@ return family("dsa_topk", {
             { M = 16, K = 7, POOLS = 33 }, { M = 8, K = 512, POOLS = 4096 },
             { M = 2, K = 512, POOLS = 8200 }, { M = 1, K = 1, POOLS = 1 },
             { M = 1, K = 512, POOLS = 131072 }, { M = 2, K = 300, POOLS = 16384 },
+            { M = 1, K = 4150, POOLS = 8200 },
         },
         real = {
             { M = 1, K = 512, POOLS = 32768 }, { M = 1, K = 512, POOLS = 131072 },

@@ -9,14 +9,17 @@ local paged = require("gen.paged")
 
 local HEADS <const> = 8       -- of a block: columns of m16n8k16
 local TILE <const> = 16       -- tokens: its rows
-local WAVE <const> = 160      -- blocks that should be enough
+local WAVE <const> = 140      -- blocks that a device runs at once, at one a multiprocessor
 local STATIC <const> = 160    -- bytes a token needs besides its latent
-local REST <const> = 4096     -- bytes a block needs besides its tokens
+local MOST <const> = 17       -- blocks that share a row's ids: 8 tiles each of 2051
+local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
+local REST <const> = 12288    -- bytes a block needs besides its tokens
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function groups(s) return ceil(s.HEADS, HEADS) end
 local function tokens(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) * TILE end  -- of a block
 local function shared(s, v) return tokens(s, v) * ceil(s.D, 128) * 128 end
+local function bytes(s, v) return shared(s, v) + tokens(s, v) * STATIC + REST end
 
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
 local function id(s, i, random)
@@ -38,7 +41,7 @@ return family("mla_decode", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.D % 64 ~= 0 or s.D > 512 then return nil, "D is no multiple of 64 up to 512" end
-        if s.WIDTH > 8192 then return nil, "more than 8192 ids" end
+        if bytes(s, { parts = MOST }) > LEAST then return nil, "more ids than 17 blocks hold" end
         if s.BLOCKS * paged.PAGE > 0x7fffffff then return nil, "more than 2^31 tokens" end
         return true
     end,
@@ -62,18 +65,20 @@ return family("mla_decode", {
         }
     end,
     knobs = {
-        { "parts", 8, 16, 32, 4, 2, 1 },  -- blocks that share the ids
-        { "slices", 4, 2, 1 },            -- blocks that share the columns of y
-        { "warps", 8, 4 },                -- a block
+        { "parts", MOST, 8, 4, 2, 1 },  -- blocks that share the ids
+        { "slices", 2, 4, 1 },        -- blocks that share the columns of y
+        { "warps", 8, 16, 4 },        -- a block
     },
     class = function(_, v) return ("mma.f16_%d"):format(v.parts) end,
     keep = function(s, v, dev)
         local blocks = s.M * groups(s) * v.slices * v.parts
+        local room = dev.shared // bytes(s, v)  -- blocks that fit into a multiprocessor
+        local busy = math.max(tokens(s, v) // TILE, s.D // v.slices // 32)
         return s.D % (32 * v.slices) == 0
             and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
-            and (v.slices == 1 or blocks <= WAVE)
-            and (v.warps == 4 or math.max(tokens(s, v) // TILE, s.D // v.slices // 32) > 4)
-            and shared(s, v) + tokens(s, v) * STATIC + REST <= dev.shared
+            and (v.slices == 1 or blocks <= WAVE * math.min(2, room))
+            and (v.warps == 4 or 2 * busy > v.warps)  -- more than half have a tile or columns
+            and room >= 1
     end,
 
     launch = function(s, v)

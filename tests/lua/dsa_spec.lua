@@ -79,12 +79,17 @@ describe("NaN", function()  -- three rows of one sequence of 12 tokens
         end
     end)
 
-    it("in a latent makes NaN of the rows that attend to it", function()
-        local codes = filled(64 * 64, function(i) return i == 5 * 64 + 9 and 0x7f or i % 50 end)
+    it("in a latent makes NaN of the rows that attend to it, not of those that skip it", function()
+        local codes = filled(64 * 64, function(i)  -- NaN in tokens 0 and 5
+            return (i == 9 or i == 5 * 64 + 9) and 0x7f or i % 50
+        end)
+        local ids = filled(3 * 40, function() return -1 end)
+        for j, id in ipairs({ 1, 2, 5, 3 }) do ids[j] = id end  -- 5 is not to be seen yet
+        for j, id in ipairs({ 4, 5, 1, 2 }) do ids[40 + j] = id end
+        for j, id in ipairs({ 2, 4, -1, 10 }) do ids[80 + 32 + j] = id end  -- behind idle tiles
         local y = golden.run("mla_decode",
-            "M=3 HEADS=4 D=64 QK=64 WIDTH=4 SLOTS=1 PAGES=1 BLOCKS=1", {
-                cache = small(codes, { 1, 64, 64 }, "F8_E4M3"),
-                ids = small({ 0, 1, 5, 3, 0, 5, 1, 2, 4, 9, 10, 11 }, { 3, 4 }, "I32"),
+            "M=3 HEADS=4 D=64 QK=64 WIDTH=40 SLOTS=1 PAGES=1 BLOCKS=1", {
+                cache = small(codes, { 1, 64, 64 }, "F8_E4M3"), ids = small(ids, { 3, 40 }, "I32"),
                 positions = positions, slots = slots, block_table = block_table,
             }):tensor("y").data
         for i = 1, #y do assert.equal((i - 1) // 256 == 1, y[i] ~= y[i]) end

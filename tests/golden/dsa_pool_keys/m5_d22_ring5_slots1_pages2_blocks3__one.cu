@@ -5,11 +5,12 @@ enum { POOL = 4 };
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
-LT_DEV int page_block(const i32 *block_table, int slot, int page)  // below 0: no such sequence, page or block
+// Below 0: no such sequence, page or block. Without a branch around the load, so that several can be on their way.
+LT_DEV int page_block(const i32 *block_table, int slot, int page)
 {
-    if (slot < 0 || slot >= SLOTS || page < 0 || page >= PAGES) return -1;
-    const int block = block_table[(size_t)slot * PAGES + page];
-    return block < BLOCKS ? block : -1;
+    const int is_there = slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES;
+    const int block = block_table[is_there ? (size_t)slot * PAGES + page : 0];
+    return is_there && block < BLOCKS ? block : -1;
 }
 
 LT_DEV float pool(const float *gate, const float *key)

@@ -1,26 +1,40 @@
 /* family dsa_topk rev 1, shape m1_k16_pools16, variant p1w8, class exact */
-// A score is a key of 12, 10 and 10 bits, the smaller the better. The blocks of a row count the first digit together;
-// the last one reads the row again and settles the other digits among the scores of the bin that holds the K-th best,
-// which it keeps aside when they are few enough. One bit a pool says who has won, so that ids leave in order.
+// A score is a key of 12, 10 and 10 bits, the smaller the better. Each block of a row counts the first digits of its
+// share, puts aside what can be among the K best of all (at least the K best of the share), and adds its counts to the
+// row's. The last block finds the digit's bin that holds the K-th best and settles the other digits among that bin's
+// candidates. One bit a pool says who has won, so that ids leave in order.
 enum { M = 1, K = 16, POOLS = 16, PARTS = 1, WARPS = 8 };
 enum {
     THREADS = 32 * WARPS,
     POOL = 4,                                // tokens
-    PART = 1024,                             // candidates that are worth a block
+    PART = 4096,                             // pools that are worth a block
+    SHARE = (POOLS + PARTS - 1) / PARTS,     // at most, of a block
     BINS = 4096,
     FINE = 1024,
-    LISTED = POOLS < 4096 ? POOLS : 4096,    // candidates that are kept aside
+    LISTED = POOLS < 4096 ? POOLS : 4096,    // candidates of a bin that are kept in shared memory
     WORDS = (POOLS + 31) / 32,
-    AHEAD = 8                                // loads of a thread in flight
+    AHEAD = 4                                // loads of a thread in flight
 };
+enum { FIRST, SECOND, THIRD };               // digits
 #define ALL 0xffffffffu
+
+typedef struct {
+    const float *row;    // of so many pools
+    int pools;
+    u32 *keys, *numbers; // what the row's blocks have put aside: shares of so many
+    i32 *counts;
+    int parts;
+    u32 *won, *tied;     // a bit a pool
+    u32 *fine, *finest;  // counts of the second digit in the bin, of the third in the second's
+    u32 *list, *listed;  // keys and pools of the bin, when they fit
+    u32 bin, second, third, fits;
+} selection;
 
 LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
 {
-    const u32 bits = lt_f32_bits(score);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return ALL;
-    if (bits == 0x80000000u) return 0x7fffffffu;
-    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+    const u32 bits = lt_f32_bits(score + 0.0f);
+    const u32 key = bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+    return score == score ? key : ALL;
 }
 
 LT_DEV u32 count_bits(u32 v)
@@ -30,22 +44,27 @@ LT_DEV u32 count_bits(u32 v)
     return ((v + (v >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
+LT_DEV u32 sum_up_to(u32 mine)  // over the lanes up to this one
+{
+    const int lane = threadIdx.x % 32;
+    LT_UNROLL(5)
+    for (int o = 1; o < 32; o *= 2) {
+        const u32 other = lt_shfl_u32(ALL, mine, (lane - o) & 31);
+        mine += lane >= o ? other : 0;
+    }
+    return mine;
+}
+
 LT_DEV u32 before(u32 mine, u32 *room)  // sum over the threads in front of this one; all call
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u32 sum = mine;
-    LT_UNROLL(5)
-    for (int o = 1; o < 32; o *= 2) {
-        const u32 other = lt_shfl_u32(ALL, sum, (lane - o) & 31);
-        if (lane >= o) sum += other;
-    }
+    const u32 sum = sum_up_to(mine);
     __syncthreads();
     if (lane == 31) room[warp] = sum;
     __syncthreads();
-    LT_UNROLL(WARPS)
-    for (int w = 0; w < WARPS; w++)
-        if (w < warp) sum += room[w];
-    return sum - mine;
+    const u32 warps = sum_up_to(lane < WARPS ? room[lane] : 0);
+    const u32 others = lt_shfl_u32(ALL, warps, (warp - 1) & 31);
+    return sum - mine + (warp > 0 ? others : 0);
 }
 
 // The bin that holds the rank-th of all that is counted (from 1); rank becomes that within the bin. All call.
@@ -54,10 +73,18 @@ LT_DEV u32 find_bin(const u32 *count, int bins, u32 *rank, u32 *room)
     const int each = bins / THREADS, first = threadIdx.x * each;
     u32 mine = 0;
     __syncthreads();
-    for (int i = 0; i < each; i++) mine += count[first + i];
+    LT_UNROLL(2)
+    for (int i = 0; i < each; i++) {
+        if (each % 4 != 0) mine += count[first + i];
+        if (each % 4 == 0 && i % 4 == 0) {
+            const uint4 four = lt_ld128(count + first + i);
+            mine += four.x + four.y + four.z + four.w;
+        }
+    }
     u32 sum = before(mine, room);
     if (sum < *rank && *rank <= sum + mine) {
         int bin = first;
+        LT_UNROLL(1)
         while (sum + count[bin] < *rank) sum += count[bin++];
         room[WARPS] = bin;
         room[WARPS + 1] = *rank - sum;
@@ -67,48 +94,65 @@ LT_DEV u32 find_bin(const u32 *count, int bins, u32 *rank, u32 *room)
     return room[WARPS];
 }
 
-LT_DEV void count_digits(u32 *coarse, const float *row, int from, int end)
+LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
+
+LT_DEV void consider(const selection *s, int digit, u32 key, u32 pool)
+{
+    const u32 prefix = s->bin << 10 | s->second;
+    if (digit == FIRST) {
+        if (key >> 20 < s->bin) set_bit(s->won, pool);
+        if (key >> 20 == s->bin) {
+            lt_atomic_add_u32(s->fine + (key >> 10 & 1023), 1);
+            if (s->fits) {
+                const u32 at = lt_atomic_add_u32(s->listed, 1);
+                s->list[2 * at] = key;
+                s->list[2 * at + 1] = pool;
+            }
+        }
+    } else if (digit == SECOND && key >> 20 == s->bin) {
+        if (key >> 10 < prefix) set_bit(s->won, pool);
+        if (key >> 10 == prefix) lt_atomic_add_u32(s->finest + (key & 1023), 1);
+    } else if (digit == THIRD && key >> 10 == prefix) {
+        if ((key & 1023) < s->third) set_bit(s->won, pool);
+        if ((key & 1023) == s->third) set_bit(s->tied, pool);
+    }
+}
+
+LT_DEV void count_digits(u32 *bins, const float *row, int from, int end)
 {
     LT_UNROLL(1)
     for (int p = from + threadIdx.x; p < end; p += THREADS * AHEAD) {
-        u32 key[AHEAD];
+        float v[AHEAD];
         LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++) key[i] = p + i * THREADS < end ? key_of(row[p + i * THREADS]) : 0;
+        for (int i = 0; i < AHEAD; i++) v[i] = row[p + i * THREADS < end ? p + i * THREADS : p];
         LT_UNROLL(AHEAD)
         for (int i = 0; i < AHEAD; i++)
-            if (p + i * THREADS < end) lt_atomic_add_u32(coarse + (key[i] >> 20), 1);
+            if (p + i * THREADS < end) lt_atomic_add_u32(bins + (key_of(v[i]) >> 20), 1);
     }
 }
 
-// Who is in a better bin than this one wins; who is in it is counted by the second digit, and listed if list is given.
-LT_DEV void read_row(const float *row, int pools, u32 bin, u32 *won, u32 *fine, u32 *list, u32 *listed)
+LT_DEV void visit_all(const selection *s, int digit)  // the row itself
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, words = (pools + 31) / 32;
     LT_UNROLL(1)
-    for (int w0 = warp; w0 < words; w0 += WARPS * AHEAD) {
-        u32 key[AHEAD];
+    for (int p = threadIdx.x; p < s->pools; p += THREADS * AHEAD) {
+        float v[AHEAD];
         LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++) {
-            const int p = 32 * (w0 + i * WARPS) + lane;
-            key[i] = p < pools ? key_of(row[p]) : ALL;
-        }
+        for (int i = 0; i < AHEAD; i++) v[i] = s->row[p + i * THREADS < s->pools ? p + i * THREADS : p];
         LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++) {
-            const int w = w0 + i * WARPS, p = 32 * w + lane;
-            if (w >= words) break;
-            const u32 better = lt_ballot(ALL, p < pools && key[i] >> 20 < bin);
-            if (lane == 0) won[w] = better;
-            if (p >= pools || key[i] >> 20 != bin) continue;
-            lt_atomic_add_u32(fine + (key[i] >> 10 & 1023), 1);
-            if (!list) continue;
-            const u32 at = lt_atomic_add_u32(listed, 1);
-            list[2 * at] = key[i];
-            list[2 * at + 1] = p;
-        }
+        for (int i = 0; i < AHEAD; i++)
+            if (p + i * THREADS < s->pools) consider(s, digit, key_of(v[i]), p + i * THREADS);
     }
 }
 
-LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
+LT_DEV void visit(const selection *s, int digit, int in_bin)  // all, or those of the bin
+{
+    if (!s->fits) {
+        visit_all(s, digit);
+        return;
+    }
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < in_bin; i += THREADS) consider(s, digit, s->list[2 * i], s->list[2 * i + 1]);
+}
 
 // The first `rank` of those that tie win too, and all winners leave.
 LT_DEV void write_ids(i32 *to, u32 *won, const u32 *tied, u32 rank, int pools, u32 *room)
@@ -137,56 +181,52 @@ LT_DEV void write_ids(i32 *to, u32 *won, const u32 *tied, u32 rank, int pools, u
 LT_KERNEL(THREADS, 1)
 dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *positions, const i32 *slots)
 {
-    const int m = blockIdx.y;
+    const int m = blockIdx.y, part = blockIdx.x;
     const float *row = score + (size_t)m * POOLS;
     LT_DYN_SHARED(u32, shared);
-    u32 *const bins = shared, *const fine = bins + BINS, *const finest = fine + FINE;
-    u32 *const won = finest + FINE, *const tied = won + WORDS, *const list = tied + WORDS;
-    LT_SHARED1(u32, room, WARPS + 3);
+    LT_SHARED1(u32, room, WARPS + 4);
+    u32 *const bins = shared, rank = K;
+    selection s;
+    s.row = row;
+    s.fine = bins + BINS;
+    s.finest = s.fine + FINE;
+    s.won = s.finest + FINE;
+    s.tied = s.won + WORDS;
+    s.list = s.tied + WORDS;
+    s.listed = room + WARPS + 2;
+    s.second = s.third = 0;
 
-    for (int i = threadIdx.x; i < BINS + 2 * FINE; i += THREADS) shared[i] = 0;
-    for (int i = threadIdx.x; i < WORDS; i += THREADS) tied[i] = 0;
-    if (threadIdx.x == 0) room[WARPS + 2] = 0;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < BINS + 2 * FINE + 2 * WORDS; i += THREADS) shared[i] = 0;
+    if (threadIdx.x < 2) room[WARPS + 2 + threadIdx.x] = 0;
     lt_pdl_wait();
     lt_pdl_launch();
-    const int position = positions[m];
+    const int position = positions[m], slot = slots[m];
     int pools = position < 0 ? 0 : (int)(((u32)position + 1) / POOL);
     pools = pools < POOLS ? pools : POOLS;
-    if (slots[m] < 0) return;
+    if (slot < 0) return;
     if (pools <= K) {
-        for (int i = blockIdx.x * THREADS + threadIdx.x; i < K; i += PARTS * THREADS)
+        for (int i = part * THREADS + threadIdx.x; i < K; i += PARTS * THREADS)
             ids[(size_t)m * K + i] = i < pools ? i : -1;
         return;
     }
     int parts = (pools + PART - 1) / PART;
     parts = parts < PARTS ? parts : PARTS;
-    if (blockIdx.x >= parts) return;
-    const int each = (pools + parts - 1) / parts, from = blockIdx.x * each;
+    if (part >= parts) return;
+    s.pools = pools;
+    s.parts = parts;
+    const int each = (pools + parts - 1) / parts, from = part * each, end = from + each < pools ? from + each : pools;
     __syncthreads();
-    count_digits(bins, row, from, from + each < pools ? from + each : pools);
-
-    u32 rank = K;
-    const u32 bin = find_bin(bins, BINS, &rank, room);
-    const int is_listed = bins[bin] <= LISTED;
-    const int count = is_listed ? bins[bin] : pools;  // that may be in the bin
-    read_row(row, pools, bin, won, fine, is_listed ? list : 0, room + WARPS + 2);
-    const u32 second = find_bin(fine, FINE, &rank, room);
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < count; i += THREADS) {
-        const u32 key = is_listed ? list[2 * i] : key_of(row[i]), pool = is_listed ? list[2 * i + 1] : i;
-        if (key >> 20 != bin) continue;
-        if ((key >> 10 & 1023) < second) set_bit(won, pool);
-        if ((key >> 10 & 1023) == second) lt_atomic_add_u32(finest + (key & 1023), 1);
-    }
-    const u32 third = find_bin(finest, FINE, &rank, room);
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < count; i += THREADS) {
-        const u32 key = is_listed ? list[2 * i] : key_of(row[i]), pool = is_listed ? list[2 * i + 1] : i;
-        if (key >> 10 != (bin << 10 | second)) continue;
-        if ((key & 1023) < third) set_bit(won, pool);
-        if ((key & 1023) == third) set_bit(tied, pool);
-    }
-    write_ids(ids + (size_t)m * K, won, tied, rank, pools, room);
+    count_digits(bins, row, from, end);
+    s.bin = find_bin(bins, BINS, &rank, room);
+    const int in_bin = bins[s.bin];
+    s.fits = in_bin <= LISTED;
+    visit_all(&s, FIRST);
+    s.second = find_bin(s.fine, FINE, &rank, room);
+    visit(&s, SECOND, in_bin);
+    s.third = find_bin(s.finest, FINE, &rank, room);
+    visit(&s, THIRD, in_bin);
+    write_ids(ids + (size_t)m * K, s.won, s.tied, rank, pools, room);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { dsa_topk__m1_k16_pools16__p1w8(*(i32 **)a[0], *(const float **)a[1], *(const i32 **)a[2], *(const i32 **)a[3]); }

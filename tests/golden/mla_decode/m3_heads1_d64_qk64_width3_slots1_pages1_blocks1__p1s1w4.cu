@@ -13,18 +13,32 @@ enum {
     ROW = (D + 127) / 128 * 128,              // bytes of a latent in shared memory
     CHUNKS = D / 64,
     COLUMNS = D / SLICES,
+    PASSES = (TOKENS + 32 * WARPS - 1) / (32 * WARPS),
+    LINE = TOKENS + 4,                        // floats of a head's z: lanes that write meet every bank once
+    AHEAD = 8,                                // copies of a thread that are sent together
     AT_ONCE = PARTS <= 8 ? 4 : 2              // outputs of a thread whose parts meet together
 };
 #define ALL 0xffffffffu
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
-LT_DEV int page_block(const i32 *block_table, int slot, int page)  // below 0: no such sequence, page or block
+// Below 0: no such sequence, page or block. Without a branch around the load, so that several can be on their way.
+LT_DEV int page_block(const i32 *block_table, int slot, int page)
 {
-    if (slot < 0 || slot >= SLOTS || page < 0 || page >= PAGES) return -1;
-    const int block = block_table[(size_t)slot * PAGES + page];
-    return block < BLOCKS ? block : -1;
+    const int is_there = slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES;
+    const int block = block_table[is_there ? (size_t)slot * PAGES + page : 0];
+    return is_there && block < BLOCKS ? block : -1;
 }
+// Numbers up to `largest` as f16: f16_scale(e) is the power of two that brings them to 2^14 .. 2^15, where f16 keeps 11
+// bits of all that matter, and f16_undo(e) takes them back. Infinity and NaN stay what they are.
+LT_DEV int f16_exponent(float largest)
+{
+    const int e = lt_f32_bits(largest) >> 23;
+    return e < 15 ? 15 : e > 254 ? 254 : e;
+}
+
+LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
+LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
 // Where 16 bytes of a token lie: eight lanes of z's loads and 32 of y's each meet every bank once.
 LT_DEV u8 *place(u8 *latents, int token, int sixteenth)
@@ -32,90 +46,112 @@ LT_DEV u8 *place(u8 *latents, int token, int sixteenth)
     return latents + token * ROW + (sixteenth ^ (token << 2 & 4) ^ (token & 2)) * 16;
 }
 
-// Rows of the cache that the block's ids name, -1 for what is skipped, and which tiles have any.
-LT_DEV void find_rows(int *rows, int *lives, const i32 *ids, const i32 *block_table, int slot, int seen)
+LT_DEV void load_ids(int *id, const i32 *ids)
 {
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < (TOKENS + 31) / 32 * 32; i += 32 * WARPS) {
-        const int at = (i / TILE * PARTS + blockIdx.x) * TILE + i % TILE;
-        const int id = i < TOKENS && at < WIDTH ? ids[at] : -1;
-        int row = -1;
-        if (id >= 0 && id < seen) {
-            const int block = page_block(block_table, slot, id / PAGE);
-            if (block >= 0) row = block * PAGE + id % PAGE;
-        }
-        const u32 some = lt_ballot(ALL, row >= 0);
-        if (i < TOKENS) rows[i] = row;
-        if (i < TOKENS && i % TILE == 0) lives[i / TILE] = (some >> i % 32 & 0xffff) != 0;
+    LT_UNROLL(PASSES)
+    for (int k = 0; k < PASSES; k++) {
+        const int i = k * 32 * WARPS + threadIdx.x, at = (i / TILE * PARTS + blockIdx.x) * TILE + i % TILE;
+        id[k] = i < TOKENS && at < WIDTH ? ids[at] : -1;
     }
 }
 
+// Rows of the cache that the block's ids name; ~ a row of the same tile for what is skipped; which tiles have any.
+LT_DEV void find_rows(int *rows, int *lives, const int *id, const i32 *block_table, int slot, int position)
+{
+    const int lane = threadIdx.x % 32;
+    int block[PASSES];
+    LT_UNROLL(PASSES)
+    for (int k = 0; k < PASSES; k++)
+        block[k] = page_block(block_table, slot, id[k] < 0 || id[k] > position ? -1 : id[k] / PAGE);
+    LT_UNROLL(PASSES)
+    for (int k = 0; k < PASSES; k++) {
+        const int i = k * 32 * WARPS + threadIdx.x, row = block[k] < 0 ? 0 : block[k] * PAGE + id[k] % PAGE;
+        const u32 some = lt_ballot(ALL, block[k] >= 0) >> (lane & 16) & 0xffff;
+        int one = 0;  // of the tile's tokens, the first that is not skipped
+        LT_UNROLL(4)
+        for (int o = 8; o > 0; o >>= 1) one += (some >> one & ((1u << o) - 1)) == 0 ? o : 0;
+        const int other = (int)lt_shfl_u32(ALL, (u32)row, (lane & 16) | (one & 15));
+        if (i < TOKENS) rows[i] = block[k] < 0 ? ~other : row;
+        if (i < TOKENS && i % TILE == 0) lives[i / TILE] = some != 0;
+    }
+}
+
+// Up to the last tile that has any.
 LT_DEV void load_latents(u8 *latents, const int *rows, const int *lives, const e4m3 *cache)
 {
-    uint4 zero;
-    zero.x = zero.y = zero.z = zero.w = 0;
-    LT_UNROLL(4)
-    for (int i = threadIdx.x; i < TOKENS * (D / 16); i += 32 * WARPS) {
-        const int token = i / (D / 16), sixteenth = i % (D / 16);
-        u8 *to = place(latents, token, sixteenth);
-        if (rows[token] >= 0)
-            lt_cp_async16(to, cache + (size_t)rows[token] * D + sixteenth * 16);
-        else if (lives[token / TILE])
-            lt_st128(to, zero);
+    int tiles = 0;
+    for (int i = threadIdx.x % 32; i < MOST; i += 32)
+        if (lives[i]) tiles = i + 1;
+    const int end = (int)lt_warp_max((float)tiles) * TILE * (D / 16);
+    LT_UNROLL(1)
+    for (int i0 = threadIdx.x; i0 < end; i0 += 32 * WARPS * AHEAD) {
+        int row[AHEAD];
+        LT_UNROLL(AHEAD)
+        for (int k = 0; k < AHEAD; k++) {
+            const int i = i0 + k * 32 * WARPS;
+            row[k] = rows[(i < end ? i : i0) / (D / 16)];
+        }
+        LT_UNROLL(AHEAD)
+        for (int k = 0; k < AHEAD; k++) {
+            const int i = i0 + k * 32 * WARPS, from = row[k] < 0 ? ~row[k] : row[k];
+            if (i < end)
+                lt_cp_async16(place(latents, i / (D / 16), i % (D / 16)), cache + (size_t)from * D + i % (D / 16) * 16);
+        }
     }
     lt_cp_commit();
 }
 
-// The fragments of a head's query as f16 times a power of two, and what undoes that.
-LT_DEV float load_query(u32 (*query)[8], const bf16 *q, int head, int t)
+// A head's query as f16 times a power of two, lane's 16 columns in two halves: lane (g, t) of z's products finds them
+// in lane order. Returns what undoes the power. A warp calls.
+LT_DEV float load_query(uint4 (*to)[2][32], const bf16 *q, int head)
 {
+    const int lane = threadIdx.x % 32, is_there = lane < D / 16;
+    u32 two[8];
     float largest = 0.0f;
-    LT_UNROLL(CHUNKS)
-    for (int j = 0; j < CHUNKS; j++) {
-        LT_UNROLL(2)
-        for (int half = 0; half < 2; half++) {
-            uint4 v;
-            v.x = v.y = v.z = v.w = 0;
-            if (head < HEADS) v = lt_ld128(q + (size_t)head * D + j * 64 + t * 16 + half * 8);
-            query[j][half * 4] = v.x;
-            query[j][half * 4 + 1] = v.y;
-            query[j][half * 4 + 2] = v.z;
-            query[j][half * 4 + 3] = v.w;
-        }
-        LT_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            const float lo = fabsf(lt_bf16lo_f32(query[j][i])), hi = fabsf(lt_bf16hi_f32(query[j][i]));
-            largest = lo > largest ? lo : largest;
-            largest = hi > largest ? hi : largest;
-        }
-    }
     LT_UNROLL(2)
-    for (int o = 1; o < 4; o *= 2) {
-        const float other = lt_shfl_xor_f32(ALL, largest, o);
-        largest = other > largest ? other : largest;
+    for (int half = 0; half < 2; half++) {
+        uint4 v;
+        v.x = v.y = v.z = v.w = 0;
+        if (is_there && head < HEADS) v = lt_ld128(q + (size_t)head * D + lane * 16 + half * 8);
+        two[half * 4] = v.x;
+        two[half * 4 + 1] = v.y;
+        two[half * 4 + 2] = v.z;
+        two[half * 4 + 3] = v.w;
     }
-    int exponent = lt_f32_bits(largest) >> 23;  // the largest becomes 2^14 to 2^15
-    exponent = exponent < 15 ? 15 : exponent > 254 ? 254 : exponent;
-    const float scale = lt_bits_f32((u32)(268 - exponent) << 23);
-    LT_UNROLL(CHUNKS)
-    for (int j = 0; j < CHUNKS; j++) {
-        LT_UNROLL(8)
-        for (int i = 0; i < 8; i++)
-            query[j][i] = lt_pack_f16(lt_bf16lo_f32(query[j][i]) * scale, lt_bf16hi_f32(query[j][i]) * scale);
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        const float lo = fabsf(lt_bf16lo_f32(two[i])), hi = fabsf(lt_bf16hi_f32(two[i]));
+        largest = lo > largest ? lo : largest;
+        largest = hi > largest ? hi : largest;
     }
-    return lt_bits_f32((u32)(exponent - 14) << 23);
+    const int e = f16_exponent(lt_warp_max(largest));
+    const float scale = f16_scale(e);
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) two[i] = lt_pack_f16(lt_bf16lo_f32(two[i]) * scale, lt_bf16hi_f32(two[i]) * scale);
+    LT_UNROLL(2)
+    for (int half = 0; half < 2; half++) {
+        uint4 v;
+        v.x = two[half * 4];
+        v.y = two[half * 4 + 1];
+        v.z = two[half * 4 + 2];
+        v.w = two[half * 4 + 3];
+        if (is_there) to[lane / 4][half][head % GROUP * 4 + lane % 4] = v;
+    }
+    return f16_undo(e);
 }
 
-// z[token][head] of one tile, times the power of two.
-LT_DEV void dot_tile(float (*z)[GROUP], u8 *latents, u32 (*query)[8], int tile, int g, int t)
+// z[head][token] of one tile, times the power of two.
+LT_DEV void dot_tile(float (*z)[LINE], u8 *latents, uint4 (*query)[2][32], int tile, int g, int t)
 {
     float dot[4][4] = {0};
-    LT_UNROLL(CHUNKS)
+    LT_UNROLL(2)
     for (int j = 0; j < CHUNKS; j++) {
         const uint4 first = lt_ld128(place(latents, tile * TILE + g, j * 4 + t));
         const uint4 second = lt_ld128(place(latents, tile * TILE + g + 8, j * 4 + t));
+        const uint4 head = query[j][0][g * 4 + t], tail = query[j][1][g * 4 + t];
         const u32 upper[4] = {first.x, first.y, first.z, first.w};
         const u32 lower[4] = {second.x, second.y, second.z, second.w};
+        const u32 b[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};
         LT_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             u32 a[4];
@@ -123,31 +159,29 @@ LT_DEV void dot_tile(float (*z)[GROUP], u8 *latents, u32 (*query)[8], int tile, 
             a[1] = lt_e4m3x2_f16x2(lower[i]);
             a[2] = lt_e4m3x2_f16x2(upper[i] >> 16);
             a[3] = lt_e4m3x2_f16x2(lower[i] >> 16);
-            lt_mma_m16n8k16_f16(dot[i], a, &query[j][2 * i], dot[i]);
+            lt_mma_m16n8k16_f16(dot[i], a, b + 2 * i, dot[i]);
         }
     }
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        float *to = z[tile * TILE + g + i / 2 * 8];
-        to[2 * t + i % 2] = (dot[0][i] + dot[1][i]) + (dot[2][i] + dot[3][i]);
-    }
+    for (int i = 0; i < 4; i++)
+        z[2 * t + i % 2][tile * TILE + g + i / 2 * 8] = (dot[0][i] + dot[1][i]) + (dot[2][i] + dot[3][i]);
 }
 
 // exp(z - largest) of a head's tokens as two f16, in the order of y's fragments; a warp calls.
-LT_DEV void softmax(f16 (*p)[TOKENS * GROUP], float *sums, float (*z)[GROUP], const int *rows, int head, float unit)
+LT_DEV void softmax(f16 (*p)[TOKENS * GROUP], float *sums, const float *z, const int *rows, int head, float unit)
 {
     const int lane = threadIdx.x % 32;
     float largest = -0x1.fffffep127f, sum = 0.0f;
-    LT_UNROLL(4)
+    LT_UNROLL(2)
     for (int i = lane; i < TOKENS; i += 32) {
-        const float v = rows[i] >= 0 ? z[i][head] * unit : largest;
+        const float v = rows[i] >= 0 ? z[i] * unit : largest;
         largest = v > largest ? v : largest;
     }
     largest = lt_warp_max(largest);
-    LT_UNROLL(3)
+    LT_UNROLL(2)
     for (int i = lane; i < TOKENS; i += 32) {
         float e = 0.0f;
-        if (rows[i] >= 0) e = lt_exp(z[i][head] * unit - largest);
+        if (rows[i] >= 0) e = lt_exp(z[i] * unit - largest);
         sum += e;
         const f16 hi = lt_f32_f16(e);
         const int at = (i / TILE * GROUP + head) * TILE + i % 4 * 4 + i % TILE / 4;
@@ -165,7 +199,7 @@ LT_DEV void softmax(f16 (*p)[TOKENS * GROUP], float *sums, float (*z)[GROUP], co
 LT_DEV void weigh(float (*y)[4], u8 *latents, f16 (*p)[TOKENS * GROUP], const int *lives, int column, int g, int t)
 {
     float sum[2][2][4] = {0};
-    LT_UNROLL(2)
+    LT_UNROLL(1)
     for (int tile = 0; tile < MOST; tile++) {
         u32 word[4], pair[4];
         if (!lives[tile]) continue;
@@ -207,29 +241,34 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__p1s1w4(bf16 *y, con
     LT_DYN_SHARED(u8, latents);
     LT_SHARED1(int, rows, TOKENS);
     LT_SHARED1(int, lives, MOST);
-    LT_SHARED2(float, z, TOKENS, GROUP);
+    LT_SHARED2(float, z, GROUP, LINE);
     LT_SHARED2(f16, p, 2, TOKENS * GROUP);
     LT_SHARED1(float, unit, GROUP);
+    LT_SHARED2(uint4, query, CHUNKS, 2 * 32);
     LT_SHARED2(float, own, GROUP, 2);
-    u32 query[CHUNKS][8];
+    int id[PASSES];
 
     lt_pdl_wait();
     lt_pdl_launch();
     const int slot = slots[m], position = positions[m];
+    load_ids(id, ids + (size_t)m * WIDTH);
     if (slot < 0) return;
-    find_rows(rows, lives, ids + (size_t)m * WIDTH, block_table, slot, position < 0 ? 0 : position + 1);
+    find_rows(rows, lives, id, block_table, slot, position);
     __syncthreads();
     load_latents(latents, rows, lives, cache);
-    const float undo = load_query(query, q + (size_t)m * HEADS * D, group * GROUP + g, t);
-    if (warp == 0 && t == 0) unit[g] = undo * 0x1.000000p-3f;
+    LT_UNROLL(1)
+    for (int i = warp; i < GROUP; i += WARPS) {
+        const float undo = load_query((uint4 (*)[2][32])query, q + (size_t)m * HEADS * D, group * GROUP + i);
+        if (lane == 0) unit[i] = undo * 0x1.000000p-3f;
+    }
     lt_cp_wait(0);
     __syncthreads();
     LT_UNROLL(1)
     for (int tile = warp; tile < MOST; tile += WARPS)
-        if (lives[tile]) dot_tile(z, latents, query, tile, g, t);
+        if (lives[tile]) dot_tile(z, latents, (uint4 (*)[2][32])query, tile, g, t);
     __syncthreads();
     LT_UNROLL(1)
-    for (int head = warp; head < GROUP; head += WARPS) softmax(p, own[head], z, rows, head, unit[head]);
+    for (int head = warp; head < GROUP; head += WARPS) softmax(p, own[head], z[head], rows, head, unit[head]);
     __syncthreads();
     LT_UNROLL(1)
     for (int column = warp * 32; column < COLUMNS; column += WARPS * 32) {
@@ -238,11 +277,12 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__p1s1w4(bf16 *y, con
         LT_UNROLL(2)
         for (int i = 0; i < 2; i++) {
             const int head = 2 * t + i;
+            const float whole = own[head][1] == 0.0f ? 0.0f : 1.0f / own[head][1];
             LT_UNROLL(4)
             for (int c = 0; c < 4; c++)
                 if (group * GROUP + head < HEADS)
                     to[(size_t)(group * GROUP + head) * D + slice * COLUMNS + column + 4 * g + c] =
-                        lt_f32_bf16(own[head][1] == 0.0f ? 0.0f : sum[i][c] / own[head][1]);
+                        lt_f32_bf16(sum[i][c] * whole);
         }
     }
 }

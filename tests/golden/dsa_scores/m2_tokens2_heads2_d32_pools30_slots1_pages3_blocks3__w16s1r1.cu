@@ -1,0 +1,233 @@
+/* family dsa_scores rev 1, shape m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3, variant w16s1r1, class mma.f16x2 */
+// Keys are the 16-row operand of m16n8k16, one page a warp; eight heads are its columns. A pool's key and a head's
+// query are brought to f16 by a power of two and are the sum of two of them: three of the four products count, the
+// fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels 4 t .. of every 16; queries lie the same way in
+// shared memory. Loops are rolled: a block runs its text once or a few times, so that fetching it counts.
+enum { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3, BLOCKS = 3, WARPS = 16, SHARE = 1, RESIDENT = 1 };
+enum {
+    KEYS = 16,                         // pools of a page
+    STEPS = D / 16,
+    TILES = (HEADS + 7) / 8,           // of heads
+    SHARES = (TOKENS + SHARE - 1) / SHARE,
+    FRAGMENTS = STEPS * 32,            // of eight heads
+    UNITS = SHARE * TILES * 8,         // heads of a block, with those that fill up eight
+    TOO_FAR = PAGES * KEYS < POOLS ? PAGES * KEYS : POOLS
+};
+#define ALL 0xffffffffu
+// Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
+enum { PAGE = 64 };
+
+// Below 0: no such sequence, page or block. Without a branch around the load, so that several can be on their way.
+LT_DEV int page_block(const i32 *block_table, int slot, int page)
+{
+    const int is_there = slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES;
+    const int block = block_table[is_there ? (size_t)slot * PAGES + page : 0];
+    return is_there && block < BLOCKS ? block : -1;
+}
+// Numbers up to `largest` as f16: f16_scale(e) is the power of two that brings them to 2^14 .. 2^15, where f16 keeps 11
+// bits of all that matter, and f16_undo(e) takes them back. Infinity and NaN stay what they are.
+LT_DEV int f16_exponent(float largest)
+{
+    const int e = lt_f32_bits(largest) >> 23;
+    return e < 15 ? 15 : e > 254 ? 254 : e;
+}
+
+LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
+LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
+
+LT_DEV float larger(float a, float b) { return a > b ? a : b; }
+
+LT_DEV float largest_of(float4 v, float so_far)
+{
+    return larger(fabsf(v.x), larger(fabsf(v.y), larger(fabsf(v.z), larger(fabsf(v.w), so_far))));
+}
+
+LT_DEV u32 rest(float a, float b, u32 two)  // what is left of a and b behind their f16
+{
+    return lt_pack_f16(a - lt_f16lo_f32(two), b - lt_f16hi_f32(two));
+}
+
+// Four channels of a head's query, `at` of D / 4, in the order of the fragments.
+LT_DEV uint4 *fragment(uint4 *queries, int head, int at)
+{
+    return queries + head / 8 * FRAGMENTS + at / 4 * 32 + head % 8 * 4 + at % 4;
+}
+
+// The lane that sends 16 bytes of a query splits them later: high parts and low parts.
+LT_DEV void send_query(uint4 *queries, const float *q, int head, int is_there)
+{
+    uint4 zero;
+    zero.x = zero.y = zero.z = zero.w = 0;
+    LT_UNROLL(1)
+    for (int at = threadIdx.x % 32; at < D / 4; at += 32) {
+        if (is_there)
+            lt_cp_async16(fragment(queries, head, at), q + at * 4);
+        else
+            lt_st128(fragment(queries, head, at), zero);
+    }
+}
+
+LT_DEV float split_query(uint4 *queries, int head)  // a warp calls; returns what undoes the power of two
+{
+    float largest = 0.0f;
+    LT_UNROLL(1)
+    for (int at = threadIdx.x % 32; at < D / 4; at += 32)
+        largest = largest_of(lt_ld128f(fragment(queries, head, at)), largest);
+    const int e = f16_exponent(lt_warp_max(largest));
+    const float scale = f16_scale(e);
+    LT_UNROLL(1)
+    for (int at = threadIdx.x % 32; at < D / 4; at += 32) {
+        const float4 v = lt_ld128f(fragment(queries, head, at));
+        const float x = v.x * scale, y = v.y * scale, z = v.z * scale, w = v.w * scale;
+        uint4 parts;
+        parts.x = lt_pack_f16(x, y);
+        parts.y = lt_pack_f16(z, w);
+        parts.z = rest(x, y, parts.x);
+        parts.w = rest(z, w, parts.y);
+        lt_st128(fragment(queries, head, at), parts);
+    }
+    return f16_undo(e);
+}
+
+// 16 bytes of a key: eight lanes that read two keys meet every bank once.
+LT_DEV float *place(float *keys, int pool, int quarter) { return keys + pool * D + (quarter ^ (pool << 2 & 4)) * 4; }
+
+LT_DEV void send_keys(float *to, const float *keys, int lane)
+{
+    LT_UNROLL(2)
+    for (int i = lane; i < KEYS * D / 4; i += 32) lt_cp_async16(place(to, i / (D / 4), i % (D / 4)), keys + i * 4);
+}
+
+// dot[r][tile] += 16 channels of a page's keys times the queries; small products first.
+LT_DEV void add_step(float (*dot)[TILES][4], const float4 *key, const float *scale, const uint4 *queries, int lane)
+{
+    u32 hi[4], lo[4];
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const float4 k = key[i % 2];
+        const float a = (i < 2 ? k.x : k.z) * scale[i % 2], b = (i < 2 ? k.y : k.w) * scale[i % 2];
+        hi[i] = lt_pack_f16(a, b);
+        lo[i] = rest(a, b, hi[i]);
+    }
+    LT_UNROLL(SHARE)
+    for (int r = 0; r < SHARE; r++) {
+        LT_UNROLL(TILES)
+        for (int tile = 0; tile < TILES; tile++) {
+            const uint4 q = queries[(r * TILES + tile) * FRAGMENTS + lane];
+            const u32 high[2] = {q.x, q.y}, low[2] = {q.z, q.w};
+            lt_mma_m16n8k16_f16(dot[r][tile], lo, high, dot[r][tile]);
+            lt_mma_m16n8k16_f16(dot[r][tile], hi, low, dot[r][tile]);
+            lt_mma_m16n8k16_f16(dot[r][tile], hi, high, dot[r][tile]);
+        }
+    }
+}
+
+// dot[r][tile] of a page, times what back[0] and back[1] undo for pools g and g + 8.
+LT_DEV void add_page(float (*dot)[TILES][4], float *back, float *keys, const uint4 *queries, int lane)
+{
+    const int g = lane / 4, t = lane % 4;
+    float largest[2] = {0.0f, 0.0f}, scale[2];
+    LT_UNROLL(2)
+    for (int i = 0; i < STEPS; i++) {
+        largest[0] = largest_of(lt_ld128f(place(keys, g, i * 4 + t)), largest[0]);
+        largest[1] = largest_of(lt_ld128f(place(keys, g + 8, i * 4 + t)), largest[1]);
+    }
+    LT_UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        largest[i] = larger(lt_shfl_xor_f32(ALL, largest[i], 1), largest[i]);
+        largest[i] = larger(lt_shfl_xor_f32(ALL, largest[i], 2), largest[i]);
+        const int e = f16_exponent(largest[i]);
+        scale[i] = f16_scale(e);
+        back[i] = f16_undo(e);
+    }
+    LT_UNROLL(2)
+    for (int i = 0; i < STEPS; i++) {
+        float4 key[2];
+        key[0] = lt_ld128f(place(keys, g, i * 4 + t));
+        key[1] = lt_ld128f(place(keys, g + 8, i * 4 + t));
+        add_step(dot, key, scale, queries + i * 32, lane);
+    }
+}
+
+LT_DEV float weighted(float sum, float weight, float dot) { return fmaf(weight, dot < 0.0f ? 0.0f : dot, sum); }
+
+LT_KERNEL(32 * WARPS, RESIDENT)
+dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w16s1r1(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
+    const int rows = TOKENS - in_run < SHARE ? TOKENS - in_run : SHARE;
+    LT_DYN_SHARED(uint4, queries);
+    LT_SHARED1(float, weight, UNITS);
+    float *const stage = (float *)(queries + UNITS / 8 * FRAGMENTS) + warp * KEYS * D;
+    int seen[SHARE], slot = -1, last = 0;
+
+    lt_pdl_wait();
+    lt_pdl_launch();
+    LT_UNROLL(SHARE)
+    for (int r = 0; r < SHARE; r++) {
+        const int m = m0 + (r < rows ? r : 0), mine = slots[m], position = positions[m];
+        seen[r] = r < rows && mine >= 0 && position >= 0 ? (position + 1) / 4 : 0;
+        seen[r] = seen[r] < TOO_FAR ? seen[r] : TOO_FAR;
+        slot = mine >= 0 ? mine : slot;
+        last = seen[r] > last ? seen[r] : last;
+    }
+    const int pages = (last + KEYS - 1) / KEYS;
+    if (blockIdx.x >= pages) return;
+    LT_UNROLL(1)
+    for (int i = warp; i < UNITS; i += WARPS) {
+        const int r = i / (TILES * 8), h = i % (TILES * 8);
+        send_query(queries, iq + ((size_t)(m0 + r) * HEADS + h) * D, i, r < rows && h < HEADS);
+    }
+    lt_cp_commit();
+    int page = warp * gridDim.x + blockIdx.x;
+    int block = page < pages ? page_block(block_table, slot, page) : -1;
+    if (block >= 0) send_keys(stage, pooled + (size_t)block * KEYS * D, lane);
+    lt_cp_commit();
+    const int r0 = threadIdx.x / (TILES * 8), h0 = threadIdx.x % (TILES * 8);
+    const float own = r0 < rows && h0 < HEADS ? iw[(size_t)(m0 + r0) * HEADS + h0] : 0.0f;
+    lt_cp_wait(1);
+    LT_UNROLL(1)
+    for (int i = warp; i < UNITS; i += WARPS) {
+        const float undo = split_query(queries, i);
+        if (lane == 0) weight[i] = undo;
+    }
+    __syncthreads();
+    if (threadIdx.x < UNITS) weight[threadIdx.x] *= own * 0x1.000000p-3f;
+    __syncthreads();
+    while (page < pages) {
+        float dot[SHARE][TILES][4] = {0};
+        float back[2] = {0.0f, 0.0f};
+        lt_cp_wait(0);
+        __syncwarp();
+        if (block >= 0) add_page(dot, back, stage, queries, lane);
+        const int now = page, is_here = block >= 0;
+        __syncwarp();
+        page += WARPS * gridDim.x;
+        block = page < pages ? page_block(block_table, slot, page) : -1;
+        if (block >= 0) send_keys(stage, pooled + (size_t)block * KEYS * D, lane);
+        lt_cp_commit();
+        LT_UNROLL(SHARE)
+        for (int r = 0; r < SHARE; r++) {
+            float upper = 0.0f, lower = 0.0f;
+            LT_UNROLL(2 * TILES)
+            for (int i = 0; i < 2 * TILES; i++) {
+                const float by = weight[(r * TILES + i / 2) * 8 + 2 * t + i % 2];
+                upper = weighted(upper, by, dot[r][i / 2][i % 2]);
+                lower = weighted(lower, by, dot[r][i / 2][2 + i % 2]);
+            }
+            upper += lt_shfl_xor_f32(ALL, upper, 1);
+            lower += lt_shfl_xor_f32(ALL, lower, 1);
+            upper += lt_shfl_xor_f32(ALL, upper, 2);
+            lower += lt_shfl_xor_f32(ALL, lower, 2);
+            const float value = t & 1 ? lower * back[1] : upper * back[0];
+            const int pool = now * KEYS + g + (t & 1) * 8, end = (seen[r] + KEYS - 1) / KEYS * KEYS;
+            if (t < 2 && pool < end && pool < POOLS)
+                score[(size_t)(m0 + r) * POOLS + pool] =
+                    is_here && pool < seen[r] ? value : -0x1.fffffep127f;
+        }
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w16s1r1(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+#endif
