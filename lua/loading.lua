@@ -16,6 +16,19 @@ function loading.declare(command)
     command:option("--model", "folder with config.json, tokenizer.json and *.safetensors")
         :count(1)
     command:option("--recipe", "precision: card or reference", "card")
+    command:option("--as", "ARCH:SMS: the CPU device runs the kernels of such a GPU")
+        :target("played")
+end
+
+-- The arch and the multiprocessors of --as sm_90a:132.
+local function played(options)
+    if not options.played then return end
+    local arch_name, sms = options.played:match("^([%w_]+):(%d+)$")
+    if not arch_name then
+        fault.usage(("--as: '%s' is not an arch and a number of multiprocessors (as sm_90a:132)")
+            :format(options.played))
+    end
+    return arch_name, choice.number("--as", sms, 1)
 end
 
 -- The session of the options, with room for so many tokens.
@@ -24,8 +37,8 @@ function loading.open(options, capacity)
     local shown <close> = progress.new()
     local start = lathe.now_us()
     local s = session.open({
-        folder = options.model, target = place.open(options.device, choice.catalog()),
-        formats = formats, capacity = capacity,
+        folder = options.model, formats = formats, capacity = capacity,
+        target = place.open(options.device, choice.catalog(), played(options)),
         tell = function(done, count, bytes)
             local seconds = (lathe.now_us() - start) / 1e6
             shown:show(("weights %d of %d, %.2f GB/s"):format(

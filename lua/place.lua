@@ -86,15 +86,15 @@ function place.new(target, c, left)
     return placed
 end
 
--- Opens a device by name; the target of place.new. arch_name: whose text it runs; only the CPU
--- device plays another than its own.
-function place.open(name, families, arch_name)
+-- Opens a device by name; the target of place.new. arch_name: whose text it runs, sms: chosen for
+-- how many multiprocessors; only the CPU device plays another device than itself.
+function place.open(name, families, arch_name, sms)
     fault.expect(lathe.prepare())
     local device, info, dev = choice.device(name)
     local is_cpu, own = info.name == "cpu", info.arch
     if arch_name and is_cpu then
         own = arch.on_cpu(choice.arch(arch_name))
-        dev = arch.device(own, 1)
+        dev = arch.device(own, sms or 1)
     elseif arch_name and choice.arch(arch_name) ~= own then
         fault.usage(("--arch: %s runs %s (--device cpu plays %s)"):format(
             info.name, own, arch_name))

@@ -15,9 +15,11 @@ local PROMPT <const>, START <const>, GREEDY <const> = 200, 96, 128
 local WINDOWS <const>, WINDOW <const> = 8, 513
 local CHUNK <const> = 16
 
-local function open(name, capacity)
+-- arch, sms: what the CPU device plays, or nil.
+local function open(name, capacity, arch, sms)
     return session.open({
-        folder = FOLDER, target = place.open(nil, choice.catalog()), capacity = capacity,
+        folder = FOLDER, capacity = capacity,
+        target = place.open(nil, choice.catalog(), arch, sms),
         formats = fault.expect(recipe.find(name)), tell = function() end,
     })
 end
@@ -65,6 +67,17 @@ local function bits(name, count, ...)
         print(table.concat(words, " "))
     end
     print(aids.blame(s.programs[1]) or "all finite")
+end
+
+-- hashes RECIPE FILE COUNT [ARCH SMS]: the hashes of every launch of the golden prompt, in chunks,
+-- and of COUNT tokens behind it; prints whose kernels ran, as ARCH and SMS.
+local function hashes(name, path, count, arch, sms)
+    local most = math.tointeger(tonumber(count))
+    local s = open(name, PROMPT + most, arch, sms and math.tointeger(tonumber(sms)))
+    s.watchers[1] = aids.hashes(path)
+    local p = s:prefill(prompt(), CHUNK)
+    for _ = 1, most do p = s:step({ s:best(p) }) end
+    print(s.target.dev.arch, s.target.dev.sms)
 end
 
 -- ---- the golden prompt ----
@@ -180,7 +193,9 @@ local function windows(count)
     end
 end
 
-local MODES <const> = { bits = bits, golden = compare, loss = loss, windows = windows }
+local MODES <const> = {
+    bits = bits, golden = compare, hashes = hashes, loss = loss, windows = windows,
+}
 
 return function(argv)
     MODES[argv[1]](table.unpack(argv, 2))
