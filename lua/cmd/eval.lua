@@ -104,8 +104,8 @@ end
 
 local function none_counted(s)
     local first = s.found.first_row
-    return ("eval: no token of the text is one of rank %d, %d to %d (another --rank has some)"):format(
-        s.found.rank, first, first + s.found.config.head_rows - 1)
+    return ("eval: no token of the text is one of rank %d, %d to %d (another --rank has some)")
+        :format(s.found.rank, first, first + s.found.config.head_rows - 1)
 end
 
 -- Runs the windows: the sum of -log p, how many predictions it is of, and each window's own.
@@ -113,9 +113,9 @@ local function run_windows(s, list, predictions)
     local shown <close> = progress.new()
     local nats, counted, done, windows = 0.0, 0, 0, {}
     for i, w in ipairs(list) do
-        local own, count = run_window(s, w, function(read)
+        local own, count = run_window(s, w, function(at)
             shown:show(("window %d of %d, token %d of %d, %.4f nats per token so far"):format(
-                i, #list, done + read, predictions, mean(nats, counted) or 0))
+                i, #list, done + at, predictions, mean(nats, counted) or 0))
         end)
         nats, counted, done = nats + own, counted + count, done + w.count
         windows[i] = { predictions = count, nats = mean(own, count) }

@@ -88,7 +88,8 @@ function ask.device(device_name)
     }
 end
 
--- What all plans of these options have in common: { found = the rank's, recipe, formats, context }.
+-- What all plans of these options have in common: { found, recipe, formats, context }; found is a
+-- rank's (split.take).
 function ask.model(options, found)
     local name = options.recipe or "card"
     local formats, why = recipe.find(name)

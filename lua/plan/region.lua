@@ -1,5 +1,5 @@
--- Which bytes of a tensor in a file a part is: equal runs. A whole tensor is one run, as are some of
--- its rows; of some of its columns each row has one.
+-- Which bytes of a tensor in a file a part is: equal runs. A whole tensor is one run, as are some
+-- of its rows; of some of its columns each row has one.
 local region = {}
 
 local function product(shape, from)
@@ -8,15 +8,15 @@ local function product(shape, from)
     return n
 end
 
--- { name, offset, width, pitch, count }: bytes, and the runs' number. name: of the tensor, which has
--- `bytes` bytes for `elements` elements of the part, in the same order.
+-- { name, offset, width, pitch, count }: bytes, and the number of runs. name: of the tensor, which
+-- has `bytes` bytes for `elements` elements of the part.
 function region.of(part, name, bytes, elements)
     local slice, shape = part.slice, part.whole or part.shape
     if not slice then
         local width = product(shape, 1) * bytes // elements
         return { name = name, offset = 0, width = width, pitch = width, count = 1 }
     end
-    local each = product(shape, slice.axis + 1)  -- elements of a row, or of a column in a row: 1
+    local each = product(shape, slice.axis + 1)  -- elements of a row; of columns 1
     local from, to = slice.from * each * bytes // elements, slice.to * each * bytes // elements
     local pitch = product(shape, slice.axis) * bytes // elements
     local count = slice.axis == 1 and 1 or shape[1]
