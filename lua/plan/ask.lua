@@ -103,7 +103,8 @@ function ask.model(options, found)
         end
         context = most
     end
-    return { found = rank.take(options, found), recipe = name, formats = formats, context = context }
+    local mine = rank.take(options, found)
+    return { found = mine, recipe = name, formats = formats, context = context }
 end
 
 -- A plan of a step of `rows` rows; known: as plan.try has it.

@@ -1,5 +1,5 @@
--- A plan's digest: SHA-256 over config, rank, recipe, arch, and each step's kernel and places. Equal
--- for equal plans in every process; no address, no time and no folder is in it.
+-- A plan's digest: SHA-256 over config, rank, recipe, arch, and each step's kernel and places.
+-- Equal for equal plans in every process; no address, no time and no folder is in it.
 local lathe = require("lathe")
 local memory = require("lua.plan.memory")
 local order = require("gen.order")
