@@ -135,8 +135,8 @@ describe("the bytes of a part", function()
     end)
 end)
 
--- What of a step of the full model is another size on a rank: the steps, the sizes, what they are on
--- ranks 0, 1, 2 of 3.
+-- What of a step of the full model is another size on a rank: the steps, the sizes, what they are
+-- on ranks 0, 1, 2 of 3.
 local SPLIT <const> = {
     { "^L%d+%.attn%.qkvb$",             "N",       { 8470, 8085, 8085 } },
     { "^L%d+%.attn%.f$",                "N",       { 2816, 2688, 2688 } },
