@@ -23,10 +23,15 @@ local function at(family, index)
     return v
 end
 
--- Every combination of values, kept or not, in odometer order.
+local made <const> = setmetatable({}, { __mode = "k" })  -- lists by family
+
+-- Every combination of values, kept or not, in odometer order. The list is everyone's: to read.
 function variant.all(family)
-    local list = {}
+    local list = made[family]
+    if list then return list end
+    list = {}
     for index = 0, count(family) - 1 do list[#list + 1] = at(family, index) end
+    made[family] = list
     return list
 end
 
@@ -39,11 +44,10 @@ function variant.kept(family, s, dev)
     return list
 end
 
--- The first of them, or nil where none is kept.
-function variant.default(family, s, dev)
-    for index = 0, count(family) - 1 do
-        local v = at(family, index)
-        if family.keep(s, v, dev) then return v end
+-- The first of them, or the first of a class; nil where none is kept.
+function variant.default(family, s, dev, class)
+    for _, v in ipairs(variant.all(family)) do
+        if (not class or family.class(s, v) == class) and family.keep(s, v, dev) then return v end
     end
 end
 

@@ -23,31 +23,27 @@ local function with_rows(family, s, of, to)
     return copy
 end
 
--- The first kept variant of each class, by class, and the classes in order.
-local function by_class(family, s, dev)
-    local first, order = {}, {}
-    for _, v in ipairs(variant.kept(family, s, dev)) do
-        local class = family.class(s, v)
-        if not first[class] then first[class], order[#order + 1] = v, class end
+-- Is there a kept variant of this class for every number of rows that the family serves?
+local function serves_all(family, s, rows, class, dev)
+    for count = 1, plan.MOST_ROWS do
+        local other = with_rows(family, s, rows, count)
+        if family.serves(other) and not variant.default(family, other, dev, class) then
+            return false
+        end
     end
-    return first, order
+    return true
 end
 
 -- The first class, in the order of one row's variants, that every served number of rows has.
 local function common_class(family, s, rows, dev)
-    local _, order = by_class(family, with_rows(family, s, rows, 1), dev)
-    local missing = {}
-    for count = 1, plan.MOST_ROWS do
-        local other = with_rows(family, s, rows, count)
-        if family.serves(other) then
-            local first = by_class(family, other, dev)
-            for _, class in ipairs(order) do
-                missing[class] = missing[class] or not first[class]
-            end
+    local asked = {}
+    local one = with_rows(family, s, rows, 1)
+    for _, v in ipairs(variant.all(family)) do
+        local class = family.class(one, v)
+        if not asked[class] and family.keep(one, v, dev) then
+            asked[class] = true
+            if serves_all(family, s, rows, class, dev) then return class end
         end
-    end
-    for _, class in ipairs(order) do
-        if not missing[class] then return class end
     end
 end
 
@@ -61,7 +57,7 @@ local function choose(target, op, rows)
     local served, why = choice.served(family, op.shape)
     if not served then return refuse(op, family, "is not served: %s", why) end
     local class = common_class(family, op.shape, rows, target.dev)
-    local v = class and by_class(family, op.shape, target.dev)[class]
+    local v = class and variant.default(family, op.shape, target.dev, class)
     if not v then
         return refuse(op, family, "has no class of bits for every number of rows up to %d",
             plan.MOST_ROWS)
