@@ -44,10 +44,10 @@ function variant.kept(family, s, dev)
     return list
 end
 
--- The first of them, or the first of a class; nil where none is kept.
-function variant.default(family, s, dev, class)
+-- The first of them, or nil where none is kept.
+function variant.default(family, s, dev)
     for _, v in ipairs(variant.all(family)) do
-        if (not class or family.class(s, v) == class) and family.keep(s, v, dev) then return v end
+        if family.keep(s, v, dev) then return v end
     end
 end
 

@@ -38,10 +38,9 @@ end
 -- What every program of the session shares, whatever its rows.
 local function share(s, circuit)
     s.made, s.states, s.scratch = {}, {}, {}
-    if not s.target.is_cpu then
-        compile.fill(s.target, rehearsal.kernels(s.target, s.found, circuit.weights))
-    end
-    local made = weights.make(s.target, s.found, circuit.weights, s.tell)
+    local kernels, by_key = rehearsal.kernels(s.target, s.found, circuit.weights)
+    local known = { kernels = by_key, loaded = compile.load(s.target, kernels) }
+    local made = weights.make(s.target, s.found, circuit.weights, known, s.tell)
     for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
     for _, state in ipairs(circuit.states) do
         s.states[state.key] = alloc(s, plan.state_bytes(state), state.fill)

@@ -23,26 +23,47 @@ local function with_rows(family, s, of, to)
     return copy
 end
 
--- Is there a kept variant of this class for every number of rows that the family serves?
-local function serves_all(family, s, rows, class, dev)
+-- Variants by class, which does not depend on the rows, and the classes in the order of the variants
+-- that are kept for one row, s.
+local function by_class(family, s, dev)
+    local lists, order, seen = {}, {}, {}
+    for _, v in ipairs(variant.all(family)) do
+        local class = family.class(s, v)
+        lists[class] = lists[class] or {}
+        table.insert(lists[class], v)
+        if not seen[class] and family.keep(s, v, dev) then
+            seen[class], order[#order + 1] = true, class
+        end
+    end
+    return lists, order
+end
+
+local function first_kept(family, s, list, dev)
+    for _, v in ipairs(list) do
+        if family.keep(s, v, dev) then return v end
+    end
+end
+
+-- Is one of these variants kept for each number of rows that the family serves? What is kept for
+-- one number of them is asked first for the next.
+local function serves_all(family, s, rows, list, dev)
+    local latest
     for count = 1, plan.MOST_ROWS do
         local other = with_rows(family, s, rows, count)
-        if family.serves(other) and not variant.default(family, other, dev, class) then
-            return false
+        if family.serves(other) and not (latest and family.keep(other, latest, dev)) then
+            latest = first_kept(family, other, list, dev)
+            if not latest then return false end
         end
     end
     return true
 end
 
--- The first class, in the order of one row's variants, that every served number of rows has.
-local function common_class(family, s, rows, dev)
-    local asked = {}
-    local one = with_rows(family, s, rows, 1)
-    for _, v in ipairs(variant.all(family)) do
-        local class = family.class(one, v)
-        if not asked[class] and family.keep(one, v, dev) then
-            asked[class] = true
-            if serves_all(family, s, rows, class, dev) then return class end
+-- The first kept variant of a class that has one for every number of rows: of the first such class.
+local function choose_variant(family, s, rows, dev)
+    local lists, order = by_class(family, with_rows(family, s, rows, 1), dev)
+    for _, class in ipairs(order) do
+        if serves_all(family, s, rows, lists[class], dev) then
+            return first_kept(family, s, lists[class], dev)
         end
     end
 end
@@ -56,8 +77,7 @@ local function choose(target, op, rows)
     local family = fault.expect(catalog.find(target.families, op.family))
     local served, why = choice.served(family, op.shape)
     if not served then return refuse(op, family, "is not served: %s", why) end
-    local class = common_class(family, op.shape, rows, target.dev)
-    local v = class and variant.default(family, op.shape, target.dev, class)
+    local v = choose_variant(family, op.shape, rows, target.dev)
     if not v then
         return refuse(op, family, "has no class of bits for every number of rows up to %d",
             plan.MOST_ROWS)

@@ -1,6 +1,7 @@
 /* driver_clock.c: a libcuda.so.1 that hands every call of lathe on to the real driver, the file
- * that CLOCK_DRIVER names, and says at the end how long the calls took: what a start costs besides
- * them is lathe's own. Blocking calls count as the driver's. */
+ * that CLOCK_DRIVER names, and says at the end how long they took until the context was given back: what a
+ * run costs besides is lathe's own. Blocking calls and opening the driver count as the driver's.
+ * CLOCK_BEGIN: when the process was started, nanoseconds since 1970. */
 #define _GNU_SOURCE
 #include "runtime/cuda/driver.h"
 
@@ -26,10 +27,12 @@ typedef struct {
     double ms;
 } row;
 
+static double opening_ms, end_ms; /* end: of the run; 0 = it has not ended */
+
 static double now_ms(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
@@ -39,8 +42,9 @@ static double now_ms(void)
     {                                                                                              \
         void *given = __builtin_apply_args();                                                      \
         const double began = now_ms();                                                             \
+        if (!strcmp(#name, "DevicePrimaryCtxRelease")) end_ms = began;                             \
         void *came = __builtin_apply((void (*)(void))real.api.name, given, STACK);                 \
-        row_##name.ms += now_ms() - began;                                                         \
+        if (end_ms == 0.0) row_##name.ms += now_ms() - began;                                      \
         row_##name.calls++;                                                                        \
         __builtin_return(came);                                                                    \
     }
@@ -57,7 +61,9 @@ static void open_real(void)
 {
     if (real.find) return;
     const char *path = getenv("CLOCK_DRIVER");
+    const double began = now_ms();
     void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    opening_ms = now_ms() - began;
     if (!handle) {
         fprintf(stderr, "driver_clock: CLOCK_DRIVER names no library\n");
         exit(2);
@@ -92,14 +98,16 @@ lt_cu_result cuGetProcAddress_v2(const char *symbol, void **out, int since, uint
 
 __attribute__((destructor)) static void tell(void)
 {
-    double ms = 0.0;
-    int calls = 0;
+    const char *begin = getenv("CLOCK_BEGIN");
+    double ms = opening_ms;
     for (size_t i = 0; i < lt_countof(rows); i++) {
         ms += rows[i]->ms;
-        calls += rows[i]->calls;
         if (rows[i]->ms >= 1.0)
             fprintf(stderr, "  %-28s %6d calls %8.1f ms\n", rows[i]->name, rows[i]->calls,
                     rows[i]->ms);
     }
-    if (calls) fprintf(stderr, "driver: %d calls, %.1f ms\n", calls, ms);
+    if (!begin || end_ms == 0.0) return;
+    const double all = end_ms - strtod(begin, NULL) / 1e6;
+    fprintf(stderr, "  opening the driver %24.1f ms\nrun: %.1f ms, driver %.1f ms, lathe %.1f ms\n",
+            opening_ms, all, ms, all - ms);
 }
