@@ -84,7 +84,7 @@ static int set_element(lua_State *L)
     return 0;
 }
 
-/* array:copy(from): of the same type, or into f64 as numbers */
+/* array:copy(from): the same bytes, or where the types differ the same numbers, rounded */
 static int copy_array(lua_State *L)
 {
     lt_array *a = lt_bind_array(L, 1);
@@ -94,9 +94,8 @@ static int copy_array(lua_State *L)
         memcpy(a->data, from->data, a->count * lt_ctype_bytes(a->type));
         return 0;
     }
-    if (a->type != LT_F64) return luaL_error(L, "the arrays have different types");
     for (size_t i = 0; i < a->count; i++)
-        ((double *)a->data)[i] = lt_ctype_number(from->type, from->data, i);
+        lt_ctype_set(a->type, a->data, i, lt_ctype_number(from->type, from->data, i));
     return 0;
 }
 

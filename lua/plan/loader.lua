@@ -145,14 +145,14 @@ function loader:upload(name, bytes, buffer, offset)
     end
 end
 
--- Copies a tensor's `count` numbers in another format: element by element on the host.
+-- Copies a tensor's `count` numbers in another format, converted on the host.
 function loader:convert(part, count, from, to, buffer, offset)
     for at = 0, count - 1, NUMBERS do
         local n = math.min(NUMBERS, count - at)
         local old <close> = self:reach(lathe.array(part.format, n))
         local new <close> = self:reach(lathe.array(to.name, n))
         self.found.weights:load(part.name, at * from.bytes, old)
-        for i = 0, n - 1 do new:set(i, old:at(i)) end
+        new:copy(old)
         self:reach(buffer:write(new, offset + at * to.bytes))
         count_read(self, n * from.bytes)
     end

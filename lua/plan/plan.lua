@@ -23,47 +23,38 @@ local function with_rows(family, s, of, to)
     return copy
 end
 
--- Variants by class, which does not depend on the rows, and the classes in the order of the variants
--- that are kept for one row, s.
-local function by_class(family, s, dev)
-    local lists, order, seen = {}, {}, {}
+-- The first kept variant of a class, or nil. (Rows do not change a variant's class.)
+local function first_kept(family, s, class, dev)
     for _, v in ipairs(variant.all(family)) do
-        local class = family.class(s, v)
-        lists[class] = lists[class] or {}
-        table.insert(lists[class], v)
-        if not seen[class] and family.keep(s, v, dev) then
-            seen[class], order[#order + 1] = true, class
-        end
-    end
-    return lists, order
-end
-
-local function first_kept(family, s, list, dev)
-    for _, v in ipairs(list) do
-        if family.keep(s, v, dev) then return v end
+        if family.keep(s, v, dev) and family.class(s, v) == class then return v end
     end
 end
 
--- Is one of these variants kept for each number of rows that the family serves? What is kept for
--- one number of them is asked first for the next.
-local function serves_all(family, s, rows, list, dev)
+-- Has a class a kept variant for each number of rows that the family serves? What is kept for one
+-- number of them is asked first for the next.
+local function serves_all(family, s, rows, class, dev)
     local latest
     for count = 1, plan.MOST_ROWS do
         local other = with_rows(family, s, rows, count)
         if family.serves(other) and not (latest and family.keep(other, latest, dev)) then
-            latest = first_kept(family, other, list, dev)
+            latest = first_kept(family, other, class, dev)
             if not latest then return false end
         end
     end
     return true
 end
 
--- The first kept variant of a class that has one for every number of rows: of the first such class.
+-- The first kept variant of a class that has one for every number of rows; of several such classes
+-- the first one in the order of one row's variants.
 local function choose_variant(family, s, rows, dev)
-    local lists, order = by_class(family, with_rows(family, s, rows, 1), dev)
-    for _, class in ipairs(order) do
-        if serves_all(family, s, rows, lists[class], dev) then
-            return first_kept(family, s, lists[class], dev)
+    local one, asked = with_rows(family, s, rows, 1), {}
+    for _, v in ipairs(variant.all(family)) do
+        local class = family.keep(one, v, dev) and family.class(one, v)
+        if class and not asked[class] then
+            asked[class] = true
+            if serves_all(family, s, rows, class, dev) then
+                return first_kept(family, s, class, dev)
+            end
         end
     end
 end
