@@ -99,6 +99,24 @@ static int copy_array(lua_State *L)
     return 0;
 }
 
+/* array:tile(block, first): the bytes of another array, over and over, from its byte `first` on */
+static int tile_array(lua_State *L)
+{
+    lt_array *a = lt_bind_array(L, 1);
+    const lt_array *block = lt_bind_array(L, 2);
+    const size_t bytes = a->count * lt_ctype_bytes(a->type);
+    const size_t period = block->count * lt_ctype_bytes(block->type);
+    const lua_Integer first = luaL_checkinteger(L, 3);
+    if (!period || first < 0)
+        return luaL_error(L, "a block of %I bytes, from %I on", (lua_Integer)period, first);
+    size_t from = (size_t)first % period, n;
+    for (size_t at = 0; at < bytes; at += n, from = 0) {
+        n = period - from < bytes - at ? period - from : bytes - at;
+        memcpy((char *)a->data + at, (const char *)block->data + from, n);
+    }
+    return 0;
+}
+
 /* array:forget(from): elements that equal from's become poison again: nothing wrote them */
 static int forget_array(lua_State *L)
 {
@@ -338,10 +356,10 @@ static int write_tensors(lua_State *L)
 }
 
 static const luaL_Reg array_methods[] = {
-    {"draw", draw_array}, {"at", get_element},     {"set", set_element},
-    {"copy", copy_array}, {"zero", zero_array},    {"forget", forget_array},
-    {"free", free_array}, {"__close", free_array}, {"__gc", free_array},
-    {NULL, NULL},
+    {"draw", draw_array},     {"at", get_element},  {"set", set_element},
+    {"copy", copy_array},     {"tile", tile_array}, {"zero", zero_array},
+    {"forget", forget_array}, {"free", free_array}, {"__close", free_array},
+    {"__gc", free_array},     {NULL, NULL},
 };
 
 static const luaL_Reg tensors_methods[] = {

@@ -427,6 +427,16 @@ static int run_program(lua_State *L)
     return push_true_or_fail(L, lt_program_run(check_program(L)->program, &err), &err);
 }
 
+/* program:time() -> as device:time, of a launch on average */
+static int time_program(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_timing t = {0};
+    if (lt_program_time(check_program(L)->program, &t, &err)) return lt_bind_fail(L, &err);
+    push_timing(L, &t);
+    return 1;
+}
+
 /* program:step(i), from 1: that step alone, and waits */
 static int run_step(lua_State *L)
 {
@@ -466,7 +476,7 @@ static const luaL_Reg kernel_methods[] = {
 };
 
 static const luaL_Reg program_methods[] = {
-    {"run", run_program},      {"step", run_step},     {"free", free_program},
+    {"run", run_program},      {"time", time_program}, {"step", run_step}, {"free", free_program},
     {"__close", free_program}, {"__gc", free_program}, {NULL, NULL},
 };
 

@@ -214,6 +214,9 @@ typedef struct lt_program lt_program;
 int lt_program_new(lt_program **out, lt_device *dev, const lt_step *steps, int count, lt_err *err);
 void lt_program_free(lt_program *p);
 int lt_program_run(lt_program *p, lt_err *err); /* starts it; lt_device_sync or a read waits */
+/* How long a launch of the program takes on average, with the launches in their order and with
+ * their programmatic edges: us times the number of steps is a run. */
+int lt_program_time(lt_program *p, lt_timing *out, lt_err *err);
 /* One step alone, and waits: for looking at what each wrote. */
 int lt_program_run_step(lt_program *p, int step, lt_err *err);
 
