@@ -139,6 +139,26 @@ static int load_weight(lua_State *L)
     return 0;
 }
 
+/* weights:gather(name, offset, width, pitch, array): fills the array with runs of `width` bytes,
+ * the first at `offset` of the data, each `pitch` behind the one before */
+static int gather_weight(lua_State *L)
+{
+    const lt_tensor *t = check_tensor(L, 2);
+    const lua_Integer offset = luaL_checkinteger(L, 3), width = luaL_checkinteger(L, 4);
+    const lua_Integer pitch = luaL_checkinteger(L, 5);
+    const lt_array *a = lt_bind_array(L, 6);
+    const size_t bytes = a->count * lt_ctype_bytes(a->type);
+    if (offset < 0 || width < 1 || bytes % (size_t)width)
+        return luaL_error(L, "tensor '%s': no whole runs of %I bytes", t->name, width);
+    const lt_weight_runs runs = {(size_t)offset, (size_t)width, (size_t)pitch,
+                                 bytes / (size_t)width};
+    if (pitch < 1 || !lt_weights_hold(t, runs))
+        return luaL_error(L, "tensor '%s' does not hold %I runs of %I bytes, %I apart from %I on",
+                          t->name, (lua_Integer)runs.count, width, pitch, offset);
+    lt_weights_gather(t, runs, a->data);
+    return 0;
+}
+
 /* safetensors(folder) -> the names of its *.safetensors files, sorted */
 static int list_folder(lua_State *L)
 {
@@ -161,10 +181,10 @@ static int list_folder(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {
-    {"add", add_file},      {"list", list_weights}, {"number", get_number},
-    {"scan", scan_scales},  {"load", load_weight},  {"equal", compare_weights},
-    {"free", free_weights}, {"__gc", free_weights}, {"__close", free_weights},
-    {NULL, NULL},
+    {"add", add_file},          {"list", list_weights}, {"number", get_number},
+    {"scan", scan_scales},      {"load", load_weight},  {"gather", gather_weight},
+    {"equal", compare_weights}, {"free", free_weights}, {"__gc", free_weights},
+    {"__close", free_weights},  {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

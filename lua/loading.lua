@@ -5,6 +5,7 @@ local fields = require("lua.model.fields")
 local lathe = require("lathe")
 local place = require("lua.place")
 local progress = require("lua.progress")
+local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
 
@@ -18,6 +19,7 @@ function loading.declare(command)
     command:option("--recipe", "precision: card or reference", "card")
     command:option("--as", "ARCH:SMS: the CPU device runs the kernels of such a GPU")
         :target("played")
+    rank.declare(command)
 end
 
 -- The arch and the multiprocessors of --as sm_90a:132.
@@ -37,7 +39,8 @@ function loading.open(options, capacity)
     local shown <close> = progress.new()
     local start = lathe.now_us()
     local s = session.open({
-        folder = options.model, formats = formats, capacity = capacity,
+        folder = options.model, formats = formats, capacity = capacity, ranks = options.ranks,
+        rank = options.rank,
         target = place.open(options.device, choice.catalog(), played(options)),
         tell = function(done, count, bytes)
             local seconds = (lathe.now_us() - start) / 1e6
@@ -47,6 +50,8 @@ function loading.open(options, capacity)
     })
     lathe.debug(2, ("model %s: loaded in %.0f ms"):format(
         options.model, (lathe.now_us() - start) / 1000))
+    shown:clear()
+    rank.warn(s.found)
     return s
 end
 

@@ -58,7 +58,7 @@ end
 
 local function kernel_for(s, rows)
     local family = fault.expect(catalog.find(s.target.families, FAMILY))
-    local shape = { M = rows, VOCAB = s.found.config.vocab }
+    local shape = { M = rows, VOCAB = s.found.config.head_rows }
     local v = variant.kept(family, shape, s.target.dev)[1]
     if not v then fault.usage(choice.no_variant(family, shape, s.target.dev)) end
     return choice.kernel(family, shape, v, s.target.arch, s.target.dev)
@@ -104,7 +104,7 @@ function sampler:pick(p)
     fault.reach(d.run:run())
     local a <close> = fault.reach(lathe.array("i32", p.rows))
     fault.reach(d.token:read(a))
-    return math.tointeger(a:at(p.rows - 1))
+    return self.session:token(a, p.rows)
 end
 
 -- s: a session; wanted: what sampler.wanted gave.

@@ -6,6 +6,7 @@ local fault = require("lua.fault")
 local glm5_next = require("lua.model.glm5_next")
 local lathe = require("lathe")
 local plan = require("lua.plan.plan")
+local rank = require("lua.rank")
 local rehearsal = require("lua.plan.rehearsal")
 local weights = require("lua.plan.weights")
 
@@ -88,7 +89,8 @@ local function program(s, rows)
     return p
 end
 
--- options: folder, target (place.open), formats (a recipe), capacity in tokens, tell (progress).
+-- options: folder, target (place.open), formats (a recipe), capacity in tokens, tell (progress),
+-- ranks and rank (rank.lua).
 function session.open(options)
     local found = fault.expect(checkpoint.open(options.folder))
     if #found.faults > 0 then
@@ -96,7 +98,7 @@ function session.open(options)
             options.folder, found.faults[1].text, options.folder, #found.faults))
     end
     local s = setmetatable({
-        found = found, target = options.target, formats = options.formats,
+        found = rank.take(options, found), target = options.target, formats = options.formats,
         capacity = options.capacity, tell = options.tell, programs = {}, length = 0,
         watchers = {},
     }, { __index = session })
@@ -115,13 +117,14 @@ end
 -- Reads the logits of a step into p.logits. One that is not finite ends the run: its fault names
 -- the operator that made the first one, found by running the step again.
 local function read_logits(self, p)
-    p.logits = p.logits or fault.reach(lathe.array("f32", p.rows * self.found.config.vocab))
+    local count <const> = p.rows * self.found.config.head_rows
+    p.logits = p.logits or fault.reach(lathe.array("f32", count))
     local place = p.plan.places["/logits"]
     fault.reach(place.buffer:read(p.logits, place.offset))
     local wrong = lathe.nonfinite(p.logits)
     if wrong > 0 then
         fault.check(("logits: %d of %d are not finite at tokens %d to %d: %s"):format(wrong,
-            p.rows * self.found.config.vocab, self.length, self.length + p.rows - 1,
+            count, self.length, self.length + p.rows - 1,
             aids.blame(p) or "no operator makes one when the step is run again"))
     end
 end
@@ -152,10 +155,15 @@ function session:read(p, name, ctype, count)
     return array
 end
 
--- The most likely token behind the last row of a program.
+-- The token of the number that a kernel gave the last of some rows: its place among the logits.
+function session:token(array, rows)
+    return self.found.first_row + math.tointeger(array:at(rows - 1))
+end
+
+-- The most likely token behind the last row of a program, of those that this rank has logits of.
 function session:best(p)
     local a <close> = self:read(p, "/best", "i32", p.rows)
-    return math.tointeger(a:at(p.rows - 1))
+    return self:token(a, p.rows)
 end
 
 -- Runs a list of tokens in chunks; the rest token by token. Returns the last program.

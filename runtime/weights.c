@@ -210,6 +210,39 @@ void lt_weights_read(const lt_tensor *t, size_t offset, void *to, size_t bytes)
     lt_weights_each(t, offset, bytes, PIECE, copy_piece, &c);
 }
 
+bool lt_weights_hold(const lt_tensor *t, lt_weight_runs r)
+{
+    if (r.count == 0) return true;
+    if (r.width > r.pitch || r.offset > t->data.len) return false;
+    const size_t left = t->data.len - r.offset;
+    return r.width <= left && (r.count == 1 || r.count - 1 <= (left - r.width) / r.pitch);
+}
+
+/* Advises on the bytes of runs [from, end); where the gaps are small, on these too, in one call. */
+static void advise_runs(const uint8_t *first, lt_weight_runs r, size_t from, size_t end, int advice)
+{
+    if (r.pitch - r.width < 2 * (size_t)sysconf(_SC_PAGESIZE)) { /* may it hold none? */
+        if (from < end)
+            advise(first + from * r.pitch, (end - from - 1) * r.pitch + r.width, advice);
+        return;
+    }
+    for (size_t i = from; i < end; i++) advise(first + i * r.pitch, r.width, advice);
+}
+
+void lt_weights_gather(const lt_tensor *t, lt_weight_runs r, void *to)
+{
+    const uint8_t *first = (const uint8_t *)t->data.ptr + r.offset;
+    const size_t most = r.pitch < PIECE ? PIECE / r.pitch : 1;
+    uint8_t *at = to;
+    for (size_t from = 0; from < r.count;) {
+        const size_t end = from + smaller(most, r.count - from);
+        advise_runs(first, r, end, end + smaller(most, r.count - end), MADV_WILLNEED);
+        for (size_t i = from; i < end; i++, at += r.width) memcpy(at, first + i * r.pitch, r.width);
+        advise_runs(first, r, from, end, MADV_DONTNEED);
+        from = end;
+    }
+}
+
 static int compare_piece(void *ctx, size_t offset, lt_span piece)
 {
     const uint8_t *other = *(const uint8_t *const *)ctx + offset;

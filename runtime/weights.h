@@ -36,6 +36,18 @@ typedef int lt_weights_take(void *ctx, size_t offset, lt_span piece);
 int lt_weights_each(const lt_tensor *t, size_t offset, size_t bytes, size_t piece_bytes,
                     lt_weights_take *take, void *ctx);
 void lt_weights_read(const lt_tensor *t, size_t offset, void *to, size_t bytes);
+
+/* Equal runs of bytes of a tensor's data: some columns of each of its rows. */
+typedef struct {
+    size_t offset, width, pitch, count; /* of the first; of each; from one to the next; how many */
+} lt_weight_runs;
+
+/* Do they lie apart and inside the data? */
+bool lt_weights_hold(const lt_tensor *t, lt_weight_runs runs);
+/* Copies them one behind the other. What lies between two of them is not asked for where it is two
+ * pages or more: fewer may hold no whole one. */
+void lt_weights_gather(const lt_tensor *t, lt_weight_runs runs, void *to);
+
 bool lt_weights_equal(const lt_tensor *a, const lt_tensor *b); /* dtype, shape and every byte */
 
 typedef struct {

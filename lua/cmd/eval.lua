@@ -69,29 +69,58 @@ local function check_ids(texts, vocab)
     end
 end
 
--- The sum of -log p over a window's predictions. tell(count) is called with what is done.
+-- The sum of -log p over a window's predictions, and how many these are: tokens that the rank has
+-- logits of. tell(count) is called with what is done.
 local function run_window(s, w, tell)
-    local vocab, nats, at = s.found.config.vocab, 0.0, 0
+    local width <const>, first_row <const> = s.found.config.head_rows, s.found.first_row
+    local nats, counted, at = 0.0, 0, 0
     s:reset()
     while at < w.count do
         local rows = w.count - at >= CHUNK and CHUNK or 1
         local first = w.from + at
         local p = s:step({ table.unpack(w.ids, first, first + rows - 1) })
         for row = 0, rows - 1 do
-            nats = nats + lathe.nll(p.logits, row, vocab, w.ids[first + row + 1])
+            local token = w.ids[first + row + 1] - first_row
+            if token >= 0 and token < width then
+                nats, counted = nats + lathe.nll(p.logits, row, width, token), counted + 1
+            end
         end
         at = at + rows
         tell(at)
     end
-    return nats
+    return nats, counted
 end
+
+-- What is known of some predictions; nothing of none.
+local function mean(nats, count) return count > 0 and nats / count or nil end
 
 local function print_result(options, r)
     if options.json then return report.json(r) end
     print(("%.5f nats per token, perplexity %.4f: %d predictions in %d windows, recipe %s"):format(
         r.nats, r.perplexity, r.predictions, #r.windows, r.recipe))
     io.stderr:write(("%.1f s, %.1f tok/s on %s, %s\n"):format(r.seconds,
-        r.predictions / r.seconds, r.device, r.kernels))
+        r.read / r.seconds, r.device, r.kernels))
+end
+
+local function none_counted(s)
+    local first = s.found.first_row
+    return ("eval: no token of the text is one of rank %d, %d to %d (another --rank has some)")
+        :format(s.found.rank, first, first + s.found.config.head_rows - 1)
+end
+
+-- Runs the windows: the sum of -log p, how many predictions it is of, and each window's own.
+local function run_windows(s, list, predictions)
+    local shown <close> = progress.new()
+    local nats, counted, done, windows = 0.0, 0, 0, {}
+    for i, w in ipairs(list) do
+        local own, count = run_window(s, w, function(at)
+            shown:show(("window %d of %d, token %d of %d, %.4f nats per token so far"):format(
+                i, #list, done + at, predictions, mean(nats, counted) or 0))
+        end)
+        nats, counted, done = nats + own, counted + count, done + w.count
+        windows[i] = { predictions = count, nats = mean(own, count) }
+    end
+    return nats, counted, windows
 end
 
 function eval.run(options)
@@ -99,20 +128,13 @@ function eval.run(options)
     local list, predictions = windows_of(texts)
     local s = loading.open(options, WINDOW)
     check_ids(texts, s.found.config.vocab)
-    local shown <close> = progress.new()
-    local start, nats, done, windows = lathe.now_us(), 0.0, 0, {}
-    for i, w in ipairs(list) do
-        local own = run_window(s, w, function(count)
-            shown:show(("window %d of %d, token %d of %d, %.4f nats per token so far"):format(
-                i, #list, done + count, predictions, done > 0 and nats / done or 0))
-        end)
-        nats, done = nats + own, done + w.count
-        windows[i] = { predictions = w.count, nats = own / w.count }
-    end
-    shown:clear()
+    local start = lathe.now_us()
+    local nats, counted, windows = run_windows(s, list, predictions)
+    if counted == 0 then fault.usage(none_counted(s)) end
     print_result(options, {
-        nats = nats / done, perplexity = math.exp(nats / done), predictions = done,
-        windows = windows, recipe = options.recipe, device = s.target.info.model,
+        nats = nats / counted, perplexity = math.exp(nats / counted), predictions = counted,
+        read = predictions, windows = windows, recipe = options.recipe, rank = s.found.rank,
+        ranks = s.found.ranks, device = s.target.info.model,
         seconds = (lathe.now_us() - start) / 1e6, kernels = loading.kernels(s),
     })
     return 0

@@ -135,7 +135,8 @@ local function show(options)
     local made = ask.plan(target, model, mode.rows, known)
     render.print(options, render.table(made, {
         recipe = model.recipe, arch = target.arch, mode = mode.mode, rows_a_step = mode.rows,
-        context = model.context, digest = digest.of(target, model, mode, made),
+        rank = model.found.rank, ranks = model.found.ranks, context = model.context,
+        digest = digest.of(target, model, mode, made),
         largest_context = ask.largest_context(target, model, mode.rows, known),
         device = target.named, device_bytes = target.memory,
     }))
@@ -143,7 +144,7 @@ local function show(options)
 end
 
 function plan.run(options)
-    local names = { "mode", "rows", "recipe", "context", "arch", "sms", "dry" }
+    local names = { "mode", "rows", "recipe", "context", "ranks", "rank", "arch", "sms", "dry" }
     for _, name in ipairs(names) do
         if options.check and options[name] then
             fault.usage(("plan: --check knows no --%s (it looks at the checkpoint alone)"):format(

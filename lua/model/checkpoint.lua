@@ -102,7 +102,7 @@ function checkpoint.arrange(found)
             place[each.site] = each
         end
     end
-    if found.tied then found.model.head = found.model.embed end
+    if found.tied then found.model.head = tensors.tied_head(found.model.embed) end
 end
 
 -- "model.visual.*": what an unused tensor is listed under.

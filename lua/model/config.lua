@@ -176,7 +176,8 @@ end
 
 -- The table of a config.json's text, or nil and a list of sentences. Whole numbers are integers.
 --   layers, mtp, kinds ("kda", "dsa"), ffns ("dense", "moe"): [i] is of layer i - 1
---   the names of COUNTS and NUMBERS; index_eps, l2_eps; tied; bos, eos: lists of ids
+--   the names of COUNTS and NUMBERS; shared_width; head_rows: logits a row has; index_eps, l2_eps
+--   tied; bos, eos: lists of ids
 --   quantization: quantization_config as it is, or nil; notes: sentences
 function config.read(text)
     local outer, inner, why
@@ -191,6 +192,7 @@ function config.read(text)
     local quantization = outer.quantization_config
     c.quantization = type(quantization) == "table" and quantization or nil
     if #reader.faults > 0 then return nil, reader.faults end
+    c.shared_width, c.head_rows = c.shared * c.expert_width, c.vocab
     return c
 end
 

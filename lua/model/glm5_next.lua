@@ -7,10 +7,10 @@ local glm5_next = {}
 local PAGE <const> = 64   -- tokens of a cache page: the families' own
 local RING <const> = 32   -- raw index rows that are kept: a chunk of 16 and the open pool
 
-local function sizes_of(c, rows, capacity)
+local function sizes_of(c, rows, capacity, ranks)
     local pages = (capacity + PAGE - 1) // PAGE
     return {
-        M = rows, H = c.hidden, pages = pages, blocks = pages, tokens = capacity,
+        M = rows, H = c.hidden, pages = pages, blocks = pages, tokens = capacity, ranks = ranks,
         pools = pages * PAGE // c.index_pool,
         kda = c.kda_heads * c.kda_dim, latent = c.mla_heads * c.kv_rank,
     }
@@ -27,7 +27,9 @@ local function pre(w, layer, site, norm)
     })
 end
 
+-- y: of a mixer or an FFN, whose last product runs over this rank's heads or columns alone.
 local function post(w)
+    w:partial()
     w:op("MHC_POST", "mhc_post", { M = w.n.M, H = w.n.H },
         { streams = "/streams", post = "post", comb = "comb", y = "y" })
 end
@@ -151,11 +153,10 @@ local function dense(w, c, layer)
 end
 
 local function shared(w, c, layer)
-    local width = c.shared * c.expert_width
     w:gemv("MOE_SHARED", "s_gate_up", "xn", w.recipe.shared,
         { layer["shared.gate"], layer["shared.up"] })
-    w:op("MOE_SHARED", "swiglu_clamp", { M = w.n.M, N = width }, { y = "s_a", x = "s_gate_up" },
-        "s_swiglu")
+    w:op("MOE_SHARED", "swiglu_clamp", { M = w.n.M, N = c.shared_width },
+        { y = "s_a", x = "s_gate_up" }, "s_swiglu")
     w:gemv("MOE_SHARED", "s_y", "s_a", w.recipe.shared, { layer["shared.down"] })
 end
 
@@ -185,15 +186,15 @@ local function head(w, c, model)
     w:op("NORM", "rms_norm", { M = n.M, K = n.H },
         { y = "/hidden", x = "h", w = w:plain(model.norm, "bf16") })
     w:gemv("HEAD", "/logits", "/hidden", "bf16 f32", { model.head })
-    w:op("HEAD", "argmax.f32", { M = n.M, VOCAB = c.vocab },
+    w:op("HEAD", "argmax.f32", { M = n.M, VOCAB = c.head_rows },
         { best = "/best", top = "/top", logits = "/logits" })
 end
 
--- The circuit of one step of M rows of one sequence, with room for `capacity` tokens. found: what
--- checkpoint.open gives. Fields: ops, weights, states (wiring.lua), n (sizes).
+-- The circuit of one step of M rows of one sequence, with room for `capacity` tokens. found: a
+-- rank's, as split.take gives it. Fields: ops, weights, states (wiring.lua), n (sizes).
 function glm5_next.circuit(found, formats, rows, capacity)
     local c, model = found.config, found.model
-    local w = wiring.new(formats, sizes_of(c, rows, capacity))
+    local w = wiring.new(formats, sizes_of(c, rows, capacity, found.ranks))
     w:enter("embed")
     w:op("HEAD", "mhc_expand", { M = rows, VOCAB = c.vocab, H = c.hidden },
         { streams = "/streams", tokens = "/tokens", embed = w:plain(model.embed, "bf16") })

@@ -8,7 +8,7 @@ tensors.PREFIXES = { "model.language_model.", "model." }
 -- Rows: site, class (a line of the table), name, shape (in the words of sizes_of), and format:
 -- none = BF16; "f32" = F32; "any" = BF16 or F32; "ffn" = BF16 or NVFP4. loose: the file may have
 -- more or fewer dimensions of 1.
-local HEAD <const> = { "head", "head", "lm_head.weight", { "vocab", "hidden" } }
+local HEAD <const> = { "head", "head", "lm_head.weight", { "head_rows", "hidden" } }
 local MODEL <const> = {
     { "embed", "embedding", "embed_tokens.weight", { "vocab", "hidden" } },
     { "norm",  "norms",     "norm.weight",         { "hidden" } },
@@ -100,7 +100,7 @@ local function sizes_of(c)
         kda = c.kda_heads * c.kda_dim,
         q = c.mla_heads * c.qk_dim, kv = c.mla_heads * (c.qk_dim + c.v_dim),
         v = c.mla_heads * c.v_dim, index = c.index_heads * c.index_dim,
-        shared_width = c.shared * c.expert_width, hidden_hidden = 2 * c.hidden,
+        hidden_hidden = 2 * c.hidden,
     }
     return setmetatable(sizes, { __index = c })
 end
@@ -111,7 +111,7 @@ local function add(list, sizes, rows, place)
         local shape = {}
         for i, word in ipairs(words) do shape[i] = sizes[word] end
         list[#list + 1] = {
-            site = site, class = (place.class or "") .. class, shape = shape,
+            site = site, class = (place.class or "") .. class, shape = shape, words = words,
             name = place.prefix .. name:gsub("%*", place.expert or "*"),
             rule = format or "bf16", loose = loose ~= nil,
             layer = place.layer, expert = place.expert,
@@ -134,7 +134,8 @@ end
 function tensors.layer_prefix(prefix, layer) return ("%slayers.%d."):format(prefix, layer) end
 
 -- The parts that a config needs, in the order of the model:
--- { site, class, name, shape, rule, loose, layer = nil or 0.., expert = nil or 0.. }.
+-- { site, class, name, shape, words = of the shape, rule, loose, layer = nil or 0..,
+-- expert = nil or 0.. }.
 -- choice: { prefix, head = does it have one of its own, mtp = is the MTP layer there }
 function tensors.parts(c, choice)
     local list, sizes = {}, sizes_of(c)
@@ -156,6 +157,11 @@ function tensors.parts(c, choice)
         add_ffn(list, sizes, "moe", place)
     end
     return list
+end
+
+-- The embedding as the head that it is where there is no other.
+function tensors.tied_head(embed)
+    return setmetatable({ site = HEAD[1], words = HEAD[4] }, { __index = embed })
 end
 
 tensors.HEAD = HEAD[3]

@@ -31,9 +31,21 @@ function wiring:op(section, family, shape, args, label)
     }
 end
 
+-- What the last operator wrote is this rank's part of a sum over all ranks.
+function wiring:partial()
+    if self.n.ranks > 1 then self.ops[#self.ops].partial = self.n.ranks end
+end
+
+-- "NAME", "NAME[22:43]" of rows, "NAME[,704:1408]" of columns.
+local function part_text(part)
+    local slice = part.slice
+    if not slice then return part.name end
+    return ("%s[%s%d:%d]"):format(part.name, slice.axis == 2 and "," or "", slice.from, slice.to)
+end
+
 local function key_of(kind, parts, format)
     local names = {}
-    for i, part in ipairs(parts) do names[i] = part.name end
+    for i, part in ipairs(parts) do names[i] = part_text(part) end
     return ("%s %s %s"):format(kind, format, table.concat(names, "+"))
 end
 

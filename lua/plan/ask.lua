@@ -6,6 +6,7 @@ local glm5_next = require("lua.model.glm5_next")
 local memory = require("lua.plan.memory")
 local message = require("gen.message")
 local plan = require("lua.plan.plan")
+local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 
 local ask = {}
@@ -34,6 +35,7 @@ function ask.declare(command)
     command:option("--rows", "rows of a step: 1 for decode, up to 16 for prefill")
     command:option("--recipe", "precision: card (default) or reference")
     command:option("--context", ("tokens that there is room for; default %d"):format(CONTEXT))
+    rank.declare(command)
 end
 
 local function mode_of(options, mode)
@@ -86,7 +88,8 @@ function ask.device(device_name)
     }
 end
 
--- What all plans of these options have in common: { found, recipe, formats, context }.
+-- What all plans of these options have in common: { found, recipe, formats, context }; found is a
+-- rank's (split.take).
 function ask.model(options, found)
     local name = options.recipe or "card"
     local formats, why = recipe.find(name)
@@ -100,7 +103,8 @@ function ask.model(options, found)
         end
         context = most
     end
-    return { found = found, recipe = name, formats = formats, context = context }
+    local mine = rank.take(options, found)
+    return { found = mine, recipe = name, formats = formats, context = context }
 end
 
 -- A plan of a step of `rows` rows; known: as plan.try has it.

@@ -1,5 +1,5 @@
--- A plan's digest: SHA-256 over config, recipe, arch, and each step's kernel and places. Equal for
--- equal plans in every process; no address, no time and no folder is in it.
+-- A plan's digest: SHA-256 over config, rank, recipe, arch, and each step's kernel and places.
+-- Equal for equal plans in every process; no address, no time and no folder is in it.
 local lathe = require("lathe")
 local memory = require("lua.plan.memory")
 local order = require("gen.order")
@@ -36,7 +36,8 @@ end
 -- 64 digits. target and model: ask.lua's; mode: { mode, rows }.
 function digest.of(target, model, mode, made_plan)
     local lines = {
-        "plan 1", text_of(model.found.config), text_of(model.formats),
+        "plan 2", text_of(model.found.config), text_of(model.formats),
+        ("rank %d of %d"):format(model.found.rank, model.found.ranks),
         ("%s %s %s %d %d"):format(model.recipe, target.arch, mode.mode, mode.rows, model.context),
     }
     for _, step in ipairs(made_plan.steps) do lines[#lines + 1] = step_text(made_plan, step) end

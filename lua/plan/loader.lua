@@ -3,9 +3,11 @@
 local catalog = require("gen.catalog")
 local choice = require("lua.choice")
 local compile = require("lua.plan.compile")
+local ctype = require("gen.ctype")
 local fault = require("lua.fault")
 local lathe = require("lathe")
 local param = require("gen.param")
+local region = require("lua.plan.region")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
@@ -134,28 +136,34 @@ local function count_read(self, bytes)
     self.tell(self.bytes)
 end
 
--- Copies a tensor's bytes into a buffer.
-function loader:upload(name, bytes, buffer, offset)
-    for from = 0, bytes - 1, PIECE do
-        local count = math.min(PIECE, bytes - from)
-        local piece <close> = self:reach(lathe.array("u8", count))
-        self.found.weights:load(name, from, piece)
-        self:reach(buffer:write(piece, offset + from))
-        count_read(self, count)
+-- Calls take(array, count, at) for the pieces of a region: `count` elements, `most` at most unless
+-- one run has more, and how many were before them.
+local function each_piece(self, whole, format, most, take)
+    local at = 0
+    for _, piece in ipairs(region.pieces(whole, most * format.bytes)) do
+        local count = piece.width * piece.count // format.bytes
+        local array <close> = self:reach(lathe.array(format.name, count))
+        self.found.weights:gather(piece.name, piece.offset, piece.width, piece.pitch, array)
+        take(array, count, at)
+        at = at + count
+        count_read(self, count * format.bytes)
     end
 end
 
--- Copies a tensor's `count` numbers in another format, converted on the host.
-function loader:convert(part, count, from, to, buffer, offset)
-    for at = 0, count - 1, NUMBERS do
-        local n = math.min(NUMBERS, count - at)
-        local old <close> = self:reach(lathe.array(part.format, n))
-        local new <close> = self:reach(lathe.array(to.name, n))
-        self.found.weights:load(part.name, at * from.bytes, old)
+-- Copies the bytes of a region into a buffer.
+function loader:upload(whole, buffer, offset)
+    each_piece(self, whole, ctype.find("u8"), PIECE, function(array, _, at)
+        self:reach(buffer:write(array, offset + at))
+    end)
+end
+
+-- Copies the numbers of a region in another format, converted on the host.
+function loader:convert(whole, from, to, buffer, offset)
+    each_piece(self, whole, from, NUMBERS, function(old, count, at)
+        local new <close> = self:reach(lathe.array(to.name, count))
         new:copy(old)
         self:reach(buffer:write(new, offset + at * to.bytes))
-        count_read(self, n * from.bytes)
-    end
+    end)
 end
 
 -- A scale of a part: "weight_scale_2" or "input_scale".

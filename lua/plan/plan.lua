@@ -98,7 +98,8 @@ end
 
 -- target: families, arch, dev, is_cpu; no device is asked. known: kernels of former plans, by
 -- operator, or nil. nil and a sentence where a shape is not served, or:
---   steps: { site, section, args, kernel }; weights: the circuit's
+--   steps: { site, section, args, kernel, partial = of so many ranks whose values are to be
+--   summed before the next step, or nil }; weights: the circuit's
 --   places, homes: by value, as memory.place gives them
 function plan.try(target, circuit, known)
     local steps = {}
@@ -107,7 +108,10 @@ function plan.try(target, circuit, known)
         local kernel, why = kernel_of(target, op, circuit.n.M, known)
         if not kernel then return nil, why end
         check_args(op, kernel)
-        steps[i] = { site = op.site, section = op.section, args = op.args, kernel = kernel }
+        steps[i] = {
+            site = op.site, section = op.section, args = op.args, kernel = kernel,
+            partial = op.partial,
+        }
     end
     local places, homes = memory.place(steps, target.is_cpu)
     return { steps = steps, places = places, homes = homes, weights = circuit.weights }

@@ -7,7 +7,7 @@ local rehearsal = {}
 local function yes() return true end
 
 local NOTHING <const> = { write = yes, fill = yes, free = yes }  -- a buffer, or a loaded kernel
-local FILES <const> = { load = yes, number = function() return 1.0 end }
+local FILES <const> = { gather = yes, number = function() return 1.0 end }
 
 local function device_of(kernels)
     local seen = {}

@@ -53,7 +53,7 @@ local function rows_of(made_plan)
             step = step.site, section = step.section, kernel = kernel.name, class = kernel.class,
             family = kernel.family.name, shape = choice.words(kernel.family, kernel.shape),
             bytes = kernel.work.bytes, floor_us = floor.us(FLOOR, kernel.work),
-            reads = reads, writes = writes,
+            reads = reads, writes = writes, partial = step.partial,
         }
     end
     return rows
@@ -81,15 +81,21 @@ local function sum(rows, key)
     return total
 end
 
--- A plan as a table for JSON. about: what ask.lua and digest.lua know: recipe, arch, device, mode,
--- rows, context, largest_context, device_bytes, digest.
+local function count_partial(rows)
+    local n = 0
+    for _, row in ipairs(rows) do n = n + (row.partial and 1 or 0) end
+    return n
+end
+
+-- A plan as a table for JSON. about: what ask.lua and digest.lua know: recipe, arch, device, rank,
+-- ranks, mode, rows, context, largest_context, device_bytes, digest.
 function render.table(made_plan, about)
     local rows = rows_of(made_plan)
     local parts, bytes = memory.rows(made_plan)
     local all = {
         rows = rows, sections = sections_of(rows), memory = parts, memory_bytes = bytes,
         steps = #rows, kernels = #plan.kernels({ made_plan }), bytes = sum(rows, "bytes"),
-        floor_us = sum(rows, "floor_us"),
+        floor_us = sum(rows, "floor_us"), partial_sums = count_partial(rows),
     }
     for key, value in pairs(about) do all[key] = value end
     return all
@@ -105,10 +111,15 @@ local function places_text(places, row)
     return table.concat(words, " ")
 end
 
+local function writes_text(places, row)
+    local text = places_text(places, row)
+    return row.partial and ("%s: partial of %d"):format(text, row.partial) or text
+end
+
 local STEPS <const> = {
     { "step", "step" }, { "section", "section" }, { "kernel", "kernel: family__shape__variant" },
     { "class", "class" }, { "bytes", "bytes" }, { "floor_us", "floor us", format = report.number },
-    { "reads", "reads", format = places_text }, { "writes", "writes", format = places_text },
+    { "reads", "reads", format = places_text }, { "writes", "writes", format = writes_text },
 }
 local SECTIONS <const> = {
     { "section", "section" }, { "steps", "steps" }, { "bytes", "bytes" },
@@ -132,6 +143,10 @@ local function print_totals(options, all)
         all.rows_a_step, all.rows_a_step == 1 and "" or "s", all.context))
     print(("%d steps, %d kernels, %d bytes, floors %.1f us (%s)"):format(all.steps, all.kernels,
         all.bytes, all.floor_us, FLOOR))
+    if all.ranks > 1 then
+        print(("rank %d of %d: %d steps write partial sums, which nothing adds up"):format(all.rank,
+            all.ranks, all.partial_sums))
+    end
     print(("memory %d bytes; largest context: %s"):format(all.memory_bytes, largest_text(all)))
     print("digest " .. all.digest)
 end

@@ -3,6 +3,7 @@
 -- from is freed at once, and of stacked experts there is one such at a time.
 local ctype = require("gen.ctype")
 local loader = require("lua.plan.loader")
+local region = require("lua.plan.region")
 
 local weights = {}
 
@@ -35,27 +36,38 @@ local function make_plain(p, weight)
     for _, part in ipairs(weight.parts) do total = total + elements(part) end
     local buffer = p:alloc(total * to.bytes)
     for _, part in ipairs(weight.parts) do
-        local count = elements(part)
-        if part.format == weight.format then
-            p:upload(part.name, count * to.bytes, buffer, at)
+        local from = ctype.find(part.format)
+        local bytes = region.of(part, part.name, from.bytes, 1)
+        if from == to then
+            p:upload(bytes, buffer, at)
         else
-            p:convert(part, count, ctype.find(part.format), to, buffer, at)
+            p:convert(bytes, from, to, buffer, at)
         end
-        at = at + count * to.bytes
+        at = at + elements(part) * to.bytes
     end
     return { data = buffer }
 end
 
 -- ---- rows in bf16 ----
 
+local function upload_bf16(p, part, buffer, offset)
+    p:upload(region.of(part, part.name, 2, 1), buffer, offset)
+end
+
+-- Codes, two a byte, and scales, one of 16, to a pair of buffers, from row `row` on.
+local function upload_nvfp4(p, part, codes, scales, row)
+    local k = part.shape[2]
+    p:upload(region.of(part, part.name, 1, 2), codes, row * k // 2)
+    p:upload(region.of(part, part.scales.weight_scale, 1, 16), scales, row * k // 16)
+end
+
 -- The rows of one part as bf16, from row `row` of a buffer on.
 local function stage_bf16(p, part, to, row)
     local n, k = part.shape[1], part.shape[2]
-    if part.format == "bf16" then return p:upload(part.name, 2 * n * k, to, 2 * row * k) end
+    if part.format == "bf16" then return upload_bf16(p, part, to, 2 * row * k) end
     local mine <close> = p:temporary()
     local codes, scales, scale = mine:alloc(n * k // 2), mine:alloc(n * k // 16), mine:alloc(4)
-    p:upload(part.name, n * k // 2, codes, 0)
-    p:upload(part.scales.weight_scale, n * k // 16, scales, 0)
+    upload_nvfp4(p, part, codes, scales, 0)
     p:write_numbers(scale, 0, 1, p:number(part, "weight_scale_2"))
     p:apply("nvfp4_dequant", { N = n, K = k },
         { y = { to, 2 * row * k }, codes = codes, scales = scales, scale = scale })
@@ -72,8 +84,8 @@ end
 local function stage_absorbed(p, parts, format, mine)
     local kv_b, other = parts[1], parts[2]
     local a, b = mine:alloc(2 * elements(kv_b)), mine:alloc(2 * elements(other))
-    p:upload(kv_b.name, 2 * elements(kv_b), a, 0)
-    p:upload(other.name, 2 * elements(other), b, 0)
+    upload_bf16(p, kv_b, a, 0)
+    upload_bf16(p, other, b, 0)
     local is_q, width = parts.which == "q", parts.heads * parts.latent
     local s = is_q and { N = width, K = other.shape[2] } or { N = other.shape[1], K = width }
     local rows = mine:alloc((format == "f32" and 4 or 2) * s.N * s.K)
@@ -122,7 +134,7 @@ local function quantise(p, part, to, row, sw, is_each_row)
     local mine <close> = p:temporary()
     local rows = mine:alloc(2 * n * k)
     local scale = is_each_row and mine:alloc(4) or sw
-    p:upload(part.name, 2 * n * k, rows, 0)
+    upload_bf16(p, part, rows, 0)
     p:apply("nvfp4_amax", { N = n, K = k }, { scale = scale, w = rows })
     p:apply("nvfp4_quant", { N = n, K = k }, {
         codes = { to.codes, row * k // 2 }, scales = { to.scales, row * k // 16 },
@@ -133,10 +145,9 @@ end
 -- The NVFP4 rows of one part, stored or quantised, from row `row` of a pair of buffers on.
 local function stage_nvfp4(p, part, to, row, sw, is_each_row)
     if part.format == "bf16" then return quantise(p, part, to, row, sw, is_each_row) end
-    local n, k = part.shape[1], part.shape[2]
-    p:upload(part.name, n * k // 2, to.codes, row * k // 2)
-    p:upload(part.scales.weight_scale, n * k // 16, to.scales, row * k // 16)
-    p:write_numbers(sw[1], sw[2], is_each_row and n or 1, p:number(part, "weight_scale_2"))
+    upload_nvfp4(p, part, to.codes, to.scales, row)
+    p:write_numbers(sw[1], sw[2], is_each_row and part.shape[1] or 1,
+        p:number(part, "weight_scale_2"))
 end
 
 local function alloc_nvfp4(s, mine)

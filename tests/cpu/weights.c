@@ -208,6 +208,45 @@ static void data_are_the_same_at_any_address(void **state)
     }
 }
 
+/* Runs of the data of `t`, which count up from 0. */
+static void check_runs(const lt_tensor *t, lt_weight_runs r)
+{
+    uint8_t *got = malloc(r.count * r.width + 1);
+    assert_non_null(got);
+    got[r.count * r.width] = 0xa5;
+    assert_true(lt_weights_hold(t, r));
+    lt_weights_gather(t, r, got);
+    for (size_t i = 0; i < r.count * r.width; i++)
+        assert_int_equal(got[i], (r.offset + i / r.width * r.pitch + i % r.width) & 0xff);
+    assert_int_equal(got[r.count * r.width], 0xa5);
+    free(got);
+}
+
+static void some_columns_of_each_row_are_gathered(void **state)
+{
+    (void)state;
+    enum { BYTES = 20 << 20 }; /* several pieces */
+    static const lt_weight_runs fit[] = {
+        {0, 1, 1, BYTES},          {3, 5, 7, 1000},        {0, 352, 1024, 20480},
+        {672, 352, 1024, 20480},   {9, 20000, 70001, 299}, {1, BYTES - 1, BYTES, 1},
+        {7, 9 << 20, 10 << 20, 2}, {BYTES, 1, 1, 0},       {BYTES - 1, 1, (size_t)-1, 1},
+    };
+    static const lt_weight_runs outside[] = {
+        {0, 1, 1, BYTES + 1},  {1, 352, 1024, 20481},      {BYTES, 1, 1, 1},        {0, 8, 7, 2},
+        {(size_t)-1, 1, 1, 1}, {0, 1, (size_t)1 << 62, 5}, {673, 352, 1024, 20480},
+    };
+    char header[120];
+    snprintf(header, sizeof header,
+             "{\"t\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[0,%d]}} ", BYTES, BYTES);
+    write_raw("runs.safetensors", header, BYTES);
+    lt_weights *w = empty();
+    added(w, "runs.safetensors");
+    const lt_tensor *t = lt_weights_find(w, "t")->tensor;
+    for (size_t i = 0; i < lt_countof(fit); i++) check_runs(t, fit[i]);
+    for (size_t i = 0; i < lt_countof(outside); i++) assert_false(lt_weights_hold(t, outside[i]));
+    lt_weights_free(w);
+}
+
 static void scales_that_are_none_are_counted(void **state)
 {
     (void)state;
@@ -335,6 +374,7 @@ int main(void)
         cmocka_unit_test(files_become_one_table_by_name),
         cmocka_unit_test(a_file_that_cannot_be_used_changes_nothing),
         cmocka_unit_test(data_are_the_same_at_any_address),
+        cmocka_unit_test(some_columns_of_each_row_are_gathered),
         cmocka_unit_test(scales_that_are_none_are_counted),
         cmocka_unit_test(tensors_are_equal_when_dtype_shape_and_bytes_are),
         cmocka_unit_test(only_safetensors_of_a_folder_are_listed),
