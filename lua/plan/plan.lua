@@ -96,7 +96,7 @@ local function check_args(op, kernel)
     end
 end
 
--- target: families, arch, dev, is_cpu; no device is asked. known: kernels of former plans, by
+-- target: families, arch, dev, is_apart (memory.place); no device is asked. known: kernels of former plans, by
 -- operator, or nil. nil and a sentence where a shape is not served, or:
 --   steps: { site, section, args, kernel, partial = of so many ranks whose values are to be
 --   summed before the next step, or nil }; weights: the circuit's
@@ -113,7 +113,7 @@ function plan.try(target, circuit, known)
             partial = op.partial,
         }
     end
-    local places, homes = memory.place(steps, target.is_cpu)
+    local places, homes = memory.place(steps, target.is_apart)
     return { steps = steps, places = places, homes = homes, weights = circuit.weights }
 end
 

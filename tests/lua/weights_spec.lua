@@ -13,16 +13,19 @@ local OTHER <const> = " hidden=384 layers=4 experts=6 num_experts_per_tok=3 voca
 
 -- What a test's script finds, and then the script.
 local PRELUDE <const> = [[
+local ask = require("lua.plan.ask")
 local checkpoint = require("lua.model.checkpoint")
 local choice = require("lua.choice")
 local lathe = require("lathe")
 local loader = require("lua.plan.loader")
 local place = require("lua.place")
+local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
 local weights = require("lua.plan.weights")
 local target = place.open("cpu", choice.catalog())
 local function nothing() end
+local function found_in(folder) return rank.take({}, ask.checkpoint(folder)) end
 local function none() return { kernels = {}, loaded = {} } end
 
 local function said(f, ...)
@@ -32,7 +35,7 @@ end
 
 -- Prints the logits of each row, for steps of so many tokens.
 local function print_logits(folder, name, steps)
-    local s <const> = session.open({ folder = folder, target = target, capacity = 16,
+    local s <const> = session.open({ found = found_in(folder), target = target, capacity = 16,
         formats = recipe.find(name), tell = nothing })
     for _, rows in ipairs(steps) do
         local tokens, width = {}, s.found.config.vocab
