@@ -59,9 +59,9 @@ return family("dsa_scores", {
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
     knobs = {
-        { "warps", 8, 4, 16 },    -- a block: pages at once
+        { "warps", 16, 8, 4 },    -- a block: pages at once
         { "share", 4, 2, 1 },     -- rows that share one read of the keys
-        { "resident", 2, 1, 4 },  -- blocks a multiprocessor
+        { "resident", 1, 2, 4 },  -- blocks a multiprocessor
     },
     class = function() return "mma.f16x2" end,
     keep = function(s, v, dev)

@@ -72,7 +72,7 @@ return family("dsa_topk", {
     end,
     knobs = {
         { "parts", 16, 8, 4, 32, 1, 2 },  -- blocks that share a row
-        { "warps", 16, 32, 8 },           -- a block
+        { "warps", 32, 16, 8 },           -- a block
     },
     class = function() return "exact" end,
     keep = function(s, v)

@@ -9,7 +9,7 @@ local paged = require("gen.paged")
 
 local HEADS <const> = 8       -- of a block: columns of m16n8k16
 local TILE <const> = 16       -- tokens: its rows
-local WAVE <const> = 140      -- blocks that a device runs at once, at one a multiprocessor
+local WAVE <const> = 132      -- blocks that an H200 runs at once, at one a multiprocessor
 local STATIC <const> = 160    -- bytes a token needs besides its latent
 local MOST <const> = 17       -- blocks that share a row's ids: 8 tiles each of 2051
 local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
@@ -65,8 +65,8 @@ return family("mla_decode", {
         }
     end,
     knobs = {
+        { "slices", 2, 4, 1 },          -- blocks that share the columns of y
         { "parts", MOST, 8, 4, 2, 1 },  -- blocks that share the ids
-        { "slices", 2, 4, 1 },        -- blocks that share the columns of y
         { "warps", 8, 16, 4 },        -- a block
     },
     class = function(_, v) return ("mma.f16_%d"):format(v.parts) end,

@@ -1,10 +1,8 @@
 -- The `check` of a family: how near its results must be, and at which shapes that is looked at.
--- Each sample must be served, and kept in at least one variant on a device of one multiprocessor.
-local arch = require("gen.arch")
+-- Each sample must be served; one without a kept variant is refused where it is run.
 local message = require("gen.message")
 local order = require("gen.order")
 local shape = require("gen.shape")
-local variant = require("gen.variant")
 
 local sample = {}
 
@@ -21,7 +19,6 @@ local MEASURES <const> = { "ulp", "relative", "bits" }
 local FLOATS <const> = {  -- what measures an out of this format, the first that is given
     bf16 = { "ulp", "relative" }, f16 = { "ulp", "relative" }, f32 = { "relative", "ulp" },
 }
-local KINDS <const> = { "sm_90a", "sm_121a" }  -- one of each kind: a family may serve one alone
 
 local function fields_fault(check)
     for _, key in ipairs(order.keys(check)) do
@@ -81,13 +78,6 @@ function sample.measure(family, ctype)
     return "bits"
 end
 
-local function is_kept(family, s)
-    for _, kind in ipairs(KINDS) do
-        if variant.default(family, s, arch.device(kind, 1)) then return true end
-    end
-    return false
-end
-
 local function shape_fault(family, s)
     if type(s) ~= "table" then return "a shape is a table, got " .. message.describe(s) end
     local wrong = shape.fault(family.shape, s)
@@ -99,7 +89,6 @@ local function shape_fault(family, s)
             message.describe(served), text)
     end
     if served ~= true then return ("%s is not served: %s"):format(text, reason) end
-    if not is_kept(family, s) then return text .. " has no kept variant (with dev.sms = 1)" end
 end
 
 local function shapes_fault(family, field)

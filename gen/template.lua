@@ -82,15 +82,36 @@ function template.lines(path, source)
     return lines
 end
 
-local function compile(path, source, names)
-    local code = {}
-    for i, line in ipairs(template.lines(path, source)) do
-        code[i] = translate(line.text, i, path)
+local function is_plain(text)
+    return not text:find("$(", 1, true) and not text:find("^%s*@")
+end
+
+-- Lines as Lua, one for one: what is plain from here on is one call, and empty lines behind it.
+local function translate_all(lines, path)
+    local code, i = {}, 1
+    while i <= #lines do
+        local first = i
+        while i <= #lines and is_plain(lines[i].text) do
+            code[i], i = "", i + 1
+        end
+        if i > first then
+            code[first] = ("_plain(%d, %d)"):format(first, i - 1)
+        else
+            code[i], i = translate(lines[i].text, i, path), i + 1
+        end
     end
-    local chunk, why = load("local _text, _hole = ... " .. table.concat(code, "\n"), "@" .. path,
-        "t", names)
-    if not chunk then error(why, 0) end
-    return chunk
+    return "local _plain, _text, _hole = ... " .. table.concat(code, "\n")
+end
+
+local sources <const> = {}  -- what was read of each template and lib: { source, lines, code }
+
+local function parse(path, source)
+    local known = sources[path]
+    if known and known.source == source then return known end
+    local lines = template.lines(path, source)
+    known = { source = source, lines = lines, code = translate_all(lines, path) }
+    sources[path] = known
+    return known
 end
 
 local function fill_hole(x)
@@ -101,12 +122,18 @@ end
 
 -- Runs one template or lib; its lines are appended to out.
 local function run(path, source, names, out)
+    local parsed = parse(path, source)
+    local chunk, why = load(parsed.code, "@" .. path, "t", names)
+    if not chunk then error(why, 0) end
+    local function add_plain(first, last)
+        table.move(parsed.lines, first, last, #out + 1, out)
+    end
     local function add_text(number, ...)
         for text in (table.concat({ ... }) .. "\n"):gmatch("(.-)\n") do
             out[#out + 1] = { text = text, file = path, line = number }
         end
     end
-    compile(path, source, names)(add_text, fill_hole)
+    chunk(add_plain, add_text, fill_hole)
 end
 
 -- The lines of the template `source`: { text, file, line } each. env: names that it sees besides

@@ -23,10 +23,15 @@ local function at(family, index)
     return v
 end
 
--- Every combination of values, kept or not, in odometer order.
+local made <const> = setmetatable({}, { __mode = "k" })  -- lists by family
+
+-- Every combination of values, kept or not, in odometer order. The list is everyone's: to read.
 function variant.all(family)
-    local list = {}
+    local list = made[family]
+    if list then return list end
+    list = {}
     for index = 0, count(family) - 1 do list[#list + 1] = at(family, index) end
+    made[family] = list
     return list
 end
 
@@ -41,8 +46,7 @@ end
 
 -- The first of them, or nil where none is kept.
 function variant.default(family, s, dev)
-    for index = 0, count(family) - 1 do
-        local v = at(family, index)
+    for _, v in ipairs(variant.all(family)) do
         if family.keep(s, v, dev) then return v end
     end
 end

@@ -24,7 +24,11 @@ int lt_bind_fail(lua_State *L, const lt_err *err); /* pushes nil and the sentenc
 lt_array *lt_bind_array(lua_State *L, int index);  /* an error when it is none or was freed */
 /* Fills src and its params from a kernel of gen/emit.lua. The strings stay the table's. */
 void lt_bind_source(lua_State *L, int index, lt_source *src, lt_param params[LT_MAX_PARAMS]);
-void lt_bind_report(lua_State *L, const lt_jit_report *report);              /* pushes a table */
+void lt_bind_report(lua_State *L, const lt_jit_report *report); /* pushes a table */
+/* lt_jit_build of the list of kernels at index 2, with the progress function or nil at index 3,
+ * onto dev unless that is NULL. Pushes what owns the builds and returns them, with their reports
+ * pushed as a list; NULL where it was stopped: nil and a sentence are pushed. */
+lt_build *lt_bind_build(lua_State *L, lt_device *dev, size_t *count);
 void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods); /* __index is itself */
 lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer otherwise);
 bool lt_bind_flag(lua_State *L, int index, const char *name);

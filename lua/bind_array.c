@@ -84,7 +84,7 @@ static int set_element(lua_State *L)
     return 0;
 }
 
-/* array:copy(from): of the same type, or into f64 as numbers */
+/* array:copy(from): the same bytes, or where the types differ the same numbers, rounded */
 static int copy_array(lua_State *L)
 {
     lt_array *a = lt_bind_array(L, 1);
@@ -94,9 +94,26 @@ static int copy_array(lua_State *L)
         memcpy(a->data, from->data, a->count * lt_ctype_bytes(a->type));
         return 0;
     }
-    if (a->type != LT_F64) return luaL_error(L, "the arrays have different types");
     for (size_t i = 0; i < a->count; i++)
-        ((double *)a->data)[i] = lt_ctype_number(from->type, from->data, i);
+        lt_ctype_set(a->type, a->data, i, lt_ctype_number(from->type, from->data, i));
+    return 0;
+}
+
+/* array:tile(block, first): the bytes of another array, over and over, from its byte `first` on */
+static int tile_array(lua_State *L)
+{
+    lt_array *a = lt_bind_array(L, 1);
+    const lt_array *block = lt_bind_array(L, 2);
+    const size_t bytes = a->count * lt_ctype_bytes(a->type);
+    const size_t period = block->count * lt_ctype_bytes(block->type);
+    const lua_Integer first = luaL_checkinteger(L, 3);
+    if (!period || first < 0)
+        return luaL_error(L, "a block of %I bytes, from %I on", (lua_Integer)period, first);
+    size_t from = (size_t)first % period, n;
+    for (size_t at = 0; at < bytes; at += n, from = 0) {
+        n = period - from < bytes - at ? period - from : bytes - at;
+        memcpy((char *)a->data + at, (const char *)block->data + from, n);
+    }
     return 0;
 }
 
@@ -339,10 +356,10 @@ static int write_tensors(lua_State *L)
 }
 
 static const luaL_Reg array_methods[] = {
-    {"draw", draw_array}, {"at", get_element},     {"set", set_element},
-    {"copy", copy_array}, {"zero", zero_array},    {"forget", forget_array},
-    {"free", free_array}, {"__close", free_array}, {"__gc", free_array},
-    {NULL, NULL},
+    {"draw", draw_array},     {"at", get_element},  {"set", set_element},
+    {"copy", copy_array},     {"tile", tile_array}, {"zero", zero_array},
+    {"forget", forget_array}, {"free", free_array}, {"__close", free_array},
+    {"__gc", free_array},     {NULL, NULL},
 };
 
 static const luaL_Reg tensors_methods[] = {

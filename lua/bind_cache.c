@@ -36,34 +36,44 @@ static void push_build(lua_State *L, const lt_build *b)
     }
 }
 
+lt_build *lt_bind_build(lua_State *L, lt_device *dev, size_t *count)
+{
+    lt_err err = {{0}};
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 3);
+    *count = (size_t)luaL_len(L, 2);
+    lt_build *builds = lua_newuserdatauv(L, (*count + 1) * sizeof *builds, 0);
+    lt_param(*params)[LT_MAX_PARAMS] = lua_newuserdatauv(L, (*count + 1) * sizeof *params, 0);
+    for (size_t i = 0; i < *count; i++) {
+        builds[i] = (lt_build){.failed = false};
+        lua_geti(L, 2, (lua_Integer)i + 1);
+        lt_bind_source(L, -1, &builds[i].source, params[i]);
+        lua_pop(L, 1);
+    }
+    watch w = {L, 3, false};
+    luaL_checkstack(L, 10, NULL);
+    const int failed = lt_jit_build(dev, builds, *count, call_progress, &w, &err);
+    if (w.raised) lua_error(L);
+    if (failed) {
+        lt_bind_fail(L, &err);
+        return NULL;
+    }
+    lua_createtable(L, (int)*count, 0);
+    for (size_t i = 0; i < *count; i++) {
+        push_build(L, &builds[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return builds;
+}
+
 /* build(kernels of gen/emit.lua, progress(done, count) or nil) -> reports; a report of one that did
  * not compile has `failed` */
 static int build(lua_State *L)
 {
-    lt_err err = {{0}};
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 2);
-    const lua_Integer count = luaL_len(L, 1);
-    lt_build *builds = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *builds, 0);
-    lt_param(*params)[LT_MAX_PARAMS] =
-        lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *params, 0);
-    for (lua_Integer i = 0; i < count; i++) {
-        builds[i] = (lt_build){.failed = false};
-        lua_geti(L, 1, i + 1);
-        lt_bind_source(L, -1, &builds[i].source, params[i]);
-        lua_pop(L, 1);
-    }
-    watch w = {L, 2, false};
-    luaL_checkstack(L, 10, NULL);
-    const int failed = lt_jit_build(builds, (size_t)count, call_progress, &w, &err);
-    if (w.raised) return lua_error(L);
-    if (failed) return lt_bind_fail(L, &err);
-    lua_createtable(L, (int)count, 0);
-    for (lua_Integer i = 0; i < count; i++) {
-        push_build(L, &builds[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-    return 1;
+    size_t count;
+    lua_pushnil(L); /* where a device would be */
+    lua_insert(L, 1);
+    return lt_bind_build(L, NULL, &count) ? 1 : 2;
 }
 
 /* prepare(): before anything is compiled; fails where a setting cannot be obeyed */

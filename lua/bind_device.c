@@ -198,6 +198,17 @@ void lt_bind_report(lua_State *L, const lt_jit_report *r)
     lua_setfield(L, -2, "key");
 }
 
+/* Pushes what owns a kernel, or is to; the device is at index 1. */
+static kernel *push_kernel(lua_State *L, lt_device *dev, lt_kernel *loaded)
+{
+    kernel *k = lua_newuserdatauv(L, sizeof *k, 1);
+    *k = (kernel){dev, loaded};
+    luaL_setmetatable(L, KERNEL);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    return k;
+}
+
 /* device:load(kernel of gen/emit.lua) -> kernel, report */
 static int load_kernel(lua_State *L)
 {
@@ -207,13 +218,29 @@ static int load_kernel(lua_State *L)
     lt_param params[LT_MAX_PARAMS];
     lt_jit_report report = {0};
     lt_bind_source(L, 2, &src, params);
-    kernel *k = lua_newuserdatauv(L, sizeof *k, 1);
-    *k = (kernel){dev, NULL};
-    luaL_setmetatable(L, KERNEL);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
+    kernel *k = push_kernel(L, dev, NULL);
     if (lt_jit_load(dev, &src, &k->kernel, &report, &err)) return lt_bind_fail(L, &err);
     lt_bind_report(L, &report);
+    return 2;
+}
+
+/* device:load_all(kernels of gen/emit.lua, progress(done, count) or nil) -> kernels, reports; false
+ * in place of one that failed, whose report has `failed` */
+static int load_kernels(lua_State *L)
+{
+    lt_device *dev = check_device(L);
+    size_t count;
+    lt_build *builds = lt_bind_build(L, dev, &count);
+    if (!builds) return 2;
+    lua_createtable(L, (int)count, 0);
+    for (size_t i = 0; i < count; i++) {
+        if (builds[i].failed)
+            lua_pushboolean(L, 0);
+        else
+            push_kernel(L, dev, builds[i].kernel);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_insert(L, -2);
     return 2;
 }
 
@@ -400,6 +427,16 @@ static int run_program(lua_State *L)
     return push_true_or_fail(L, lt_program_run(check_program(L)->program, &err), &err);
 }
 
+/* program:time() -> as device:time, of a launch on average */
+static int time_program(lua_State *L)
+{
+    lt_err err = {{0}};
+    lt_timing t = {0};
+    if (lt_program_time(check_program(L)->program, &t, &err)) return lt_bind_fail(L, &err);
+    push_timing(L, &t);
+    return 1;
+}
+
 /* program:step(i), from 1: that step alone, and waits */
 static int run_step(lua_State *L)
 {
@@ -420,8 +457,9 @@ static int free_program(lua_State *L)
 }
 
 static const luaL_Reg device_methods[] = {
-    {"info", get_info},       {"play", play},     {"sync", sync_device}, {"alloc", alloc_buffer},
-    {"load", load_kernel},    {"launch", launch}, {"time", time_kernel}, {"program", new_program},
+    {"info", get_info},       {"play", play},        {"sync", sync_device},
+    {"alloc", alloc_buffer},  {"load", load_kernel}, {"load_all", load_kernels},
+    {"launch", launch},       {"time", time_kernel}, {"program", new_program},
     {"__gc", collect_device}, {NULL, NULL},
 };
 
@@ -438,7 +476,7 @@ static const luaL_Reg kernel_methods[] = {
 };
 
 static const luaL_Reg program_methods[] = {
-    {"run", run_program},      {"step", run_step},     {"free", free_program},
+    {"run", run_program},      {"time", time_program}, {"step", run_step}, {"free", free_program},
     {"__close", free_program}, {"__gc", free_program}, {NULL, NULL},
 };
 

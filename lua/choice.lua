@@ -23,8 +23,14 @@ local SMS <const> = {
 local KNOWN <const> = {}
 for _, each in ipairs(arch.names) do KNOWN[each] = true end
 
--- A file of the project, or nil: what gen/ reads templates with.
-function choice.read(path) return (lathe.read(path)) end
+local texts <const> = {}  -- files of the project by path; false: there is none
+
+-- A file of the project, or nil: what gen/ reads templates with. A process reads each once, so that
+-- all its kernels are of one state of the files.
+function choice.read(path)
+    if texts[path] == nil then texts[path] = lathe.read(path) or false end
+    return texts[path] or nil
+end
 
 -- A sentence with what to do, unless it says so already.
 local function with_hint(sentence, hint)

@@ -8,10 +8,16 @@ local DEVICES <const> = {
     ["nvidia-gb10"] = { 0.0, 2.49e5 },
 }
 
--- Microseconds; nil for a device that was not measured.
+-- Microseconds of a launch; nil for a device that was not measured.
 function floor.us(key, work)
     local device = DEVICES[key]
     return device and device[1] + work.bytes / device[2]
+end
+
+-- Microseconds that bytes alone take, however many launches move them.
+function floor.bytes_us(key, bytes)
+    local device = DEVICES[key]
+    return device and bytes / device[2]
 end
 
 return floor

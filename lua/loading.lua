@@ -1,4 +1,5 @@
 -- What the commands that run a model have in common: its folder, a recipe, a session.
+local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local fields = require("lua.model.fields")
@@ -39,8 +40,8 @@ function loading.open(options, capacity)
     local shown <close> = progress.new()
     local start = lathe.now_us()
     local s = session.open({
-        folder = options.model, formats = formats, capacity = capacity, ranks = options.ranks,
-        rank = options.rank,
+        found = rank.take(options, ask.checkpoint(options.model)), formats = formats,
+        capacity = capacity,
         target = place.open(options.device, choice.catalog(), played(options)),
         tell = function(done, count, bytes)
             local seconds = (lathe.now_us() - start) / 1e6

@@ -86,7 +86,7 @@ function place.new(target, c, left)
     return placed
 end
 
--- Opens a device by name; the target of place.new. arch_name: whose text it runs, sms: chosen for
+-- Opens a device by name; the target of place.new, of plans (is_apart: memory.place) and sessions. arch_name: whose text it runs, sms: chosen for
 -- how many multiprocessors; only the CPU device plays another device than itself.
 function place.open(name, families, arch_name, sms)
     fault.expect(lathe.prepare())
@@ -101,6 +101,7 @@ function place.open(name, families, arch_name, sms)
     end
     return {
         device = device, info = info, dev = dev, arch = own, families = families, is_cpu = is_cpu,
+        is_apart = is_cpu,
     }
 end
 

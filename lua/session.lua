@@ -1,12 +1,10 @@
 -- A model that is loaded: one sequence, its states, and a program for each number of rows.
 local aids = require("lua.aids")
-local checkpoint = require("lua.model.checkpoint")
 local compile = require("lua.plan.compile")
 local fault = require("lua.fault")
 local glm5_next = require("lua.model.glm5_next")
 local lathe = require("lathe")
 local plan = require("lua.plan.plan")
-local rank = require("lua.rank")
 local rehearsal = require("lua.plan.rehearsal")
 local weights = require("lua.plan.weights")
 
@@ -39,10 +37,9 @@ end
 -- What every program of the session shares, whatever its rows.
 local function share(s, circuit)
     s.made, s.states, s.scratch = {}, {}, {}
-    if not s.target.is_cpu then
-        compile.fill(s.target, rehearsal.kernels(s.target, s.found, circuit.weights))
-    end
-    local made = weights.make(s.target, s.found, circuit.weights, s.tell)
+    local kernels, by_key = rehearsal.kernels(s.target, s.found, circuit.weights)
+    local known = { kernels = by_key, loaded = compile.load(s.target, kernels) }
+    local made = weights.make(s.target, s.found, circuit.weights, known, s.tell)
     for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
     for _, state in ipairs(circuit.states) do
         s.states[state.key] = alloc(s, plan.state_bytes(state), state.fill)
@@ -67,17 +64,17 @@ local function tell_program(p, start)
         p.rows, #p.plan.steps, #kernels, (lathe.now_us() - start) / 1000))
 end
 
--- The program of `rows` rows of the sequence.
-local function program(s, rows)
-    if s.programs[rows] then return s.programs[rows] end
+-- A program of `rows` rows of the sequence. target: the session's, or one like it.
+function session:program(rows, target)
+    local s = self
     local start <const> = lathe.now_us()
     local circuit = glm5_next.circuit(s.found, s.formats, rows, s.capacity)
     if not s.made then share(s, circuit) end
-    local p = { rows = rows, plan = plan.make(s.target, circuit) }
+    local p = { rows = rows, plan = plan.make(target, circuit) }
     p.tokens, p.positions = alloc(s, 4 * rows), alloc(s, 4 * rows)
     p.slots, p.snaps = alloc(s, 4 * rows, 0), alloc(s, 4 * rows)
     write_ints(p.snaps, fill_list(rows, -1))
-    p.run = plan.program(s.target, p.plan, {
+    p.run = plan.program(target, p.plan, {
         shared = {
             ["/tokens"] = p.tokens, ["/positions"] = p.positions, ["/slots"] = p.slots,
             ["/snaps"] = p.snaps, ["/slot"] = s.slot, ["/block_table"] = s.block_table,
@@ -85,21 +82,21 @@ local function program(s, rows)
         },
         made = s.made, states = s.states, scratch = s.scratch,
     })
-    s.programs[rows] = p
     tell_program(p, start)
     return p
 end
 
--- options: folder, target (place.open), formats (a recipe), capacity in tokens, tell (progress),
--- ranks and rank (rank.lua).
+-- The session's own program of so many rows.
+local function program(s, rows)
+    s.programs[rows] = s.programs[rows] or s:program(rows, s.target)
+    return s.programs[rows]
+end
+
+-- options: found (a checkpoint without a fault, as a rank has it: rank.take), target (place.open),
+-- formats (a recipe), capacity in tokens, tell (progress).
 function session.open(options)
-    local found = fault.expect(checkpoint.open(options.folder))
-    if #found.faults > 0 then
-        fault.usage(("%s: %s (`lathe plan --model %s --check` lists %d faults)"):format(
-            options.folder, found.faults[1].text, options.folder, #found.faults))
-    end
     local s = setmetatable({
-        found = rank.take(options, found), target = options.target, formats = options.formats,
+        found = options.found, target = options.target, formats = options.formats,
         capacity = options.capacity, tell = options.tell, programs = {}, length = 0,
         watchers = {},
     }, { __index = session })
@@ -130,19 +127,26 @@ local function read_logits(self, p)
     end
 end
 
+-- Runs a program on tokens behind what was there, without reading anything or going on. Where
+-- somebody watches, launch by launch: self.watchers are functions of the program, a launch's number
+-- and what it wrote (aids.lua).
+function session:run(p, tokens)
+    local positions = {}
+    for i = 1, #tokens do positions[i] = self.length + i - 1 end
+    write_ints(p.tokens, tokens)
+    write_ints(p.positions, positions)
+    if #self.watchers == 0 then fault.reach(p.run:run()) else aids.walk(p, self.watchers) end
+end
+
 -- Runs tokens (at most 16) behind what was there. Returns the program, whose values can be read:
--- p.logits are those of each row. Where somebody watches, launch by launch: self.watchers are
--- functions of the program, a launch's number and what it wrote (aids.lua).
+-- p.logits are those of each row.
 function session:step(tokens)
     local rows = #tokens
     if self.length + rows > self.capacity then
         fault.usage(("the sequence is full: it has room for %d tokens"):format(self.capacity))
     end
-    local p, positions = program(self, rows), {}
-    for i = 1, rows do positions[i] = self.length + i - 1 end
-    write_ints(p.tokens, tokens)
-    write_ints(p.positions, positions)
-    if #self.watchers == 0 then fault.reach(p.run:run()) else aids.walk(p, self.watchers) end
+    local p = program(self, rows)
+    self:run(p, tokens)
     read_logits(self, p)
     self.length = self.length + rows
     return p

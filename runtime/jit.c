@@ -358,9 +358,10 @@ fail:
     return blame_kernel(src->name, err);
 }
 
-/* ---- many, without a device ---- */
+/* ---- many ---- */
 
 typedef struct {
+    lt_device *dev; /* NULL: into the cache alone */
     lt_build *builds;
     request *requests;  /* build -> its request; src is NULL once it is settled */
     lt_nvrtc_job *jobs; /* of those that this process compiles */
@@ -371,15 +372,19 @@ typedef struct {
     void *ctx;
 } build_round;
 
-/* A build has its result. Non-zero: stop. */
+/* A build has its image, or none and the reason. Non-zero: stop. */
 static int settle(build_round *t, size_t i, int failed, const lt_err *err)
 {
     lt_build *b = &t->builds[i];
-    b->report = t->requests[i].report;
-    b->failed = failed != 0;
+    request *r = &t->requests[i];
+    b->report = r->report;
     b->err = failed ? *err : (lt_err){{0}};
+    if (!failed && t->dev)
+        failed = t->dev->ops->load(t->dev, &b->source, lt_bytes_view(&r->entry.image), &b->kernel,
+                                   &b->err);
+    b->failed = failed != 0;
     if (failed) blame_kernel(b->source.name, &b->err);
-    clear_request(&t->requests[i]);
+    clear_request(r);
     ++*t->done;
     return t->progress ? t->progress(t->ctx, *t->done, t->all) : 0;
 }
@@ -436,8 +441,10 @@ static int run_round(build_round *t, lt_err *err)
     return stopped ? lt_fail(err, "building was stopped after %zu of %zu", *t->done, t->all) : 0;
 }
 
-int lt_jit_build(lt_build *builds, size_t count,
-                 int (*progress)(void *ctx, size_t done, size_t count), void *ctx, lt_err *err)
+/* All rounds of a GPU's kernels. */
+static int build_images(lt_device *dev, lt_build *builds, size_t count,
+                        int (*progress)(void *ctx, size_t done, size_t count), void *ctx,
+                        lt_err *err)
 {
     size_t done = 0;
     int failed = 0;
@@ -445,13 +452,10 @@ int lt_jit_build(lt_build *builds, size_t count,
     lt_nvrtc_job *jobs = calloc(MOST_AT_ONCE, sizeof *jobs);
     size_t *owners = calloc(MOST_AT_ONCE, sizeof *owners);
     if (!requests || !jobs || !owners) failed = lt_fail(err, "building: out of memory");
-    for (size_t i = 0; i < count; i++) {
-        builds[i].failed = true;
-        lt_fail(&builds[i].err, "kernel %s: building was stopped", builds[i].source.name);
-    }
     for (size_t from = 0; from < count && !failed; from += MOST_AT_ONCE) {
         const size_t left = count - from;
-        build_round t = {.builds = builds + from,
+        build_round t = {.dev = dev,
+                         .builds = builds + from,
                          .requests = requests,
                          .jobs = jobs,
                          .owners = owners,
@@ -465,5 +469,37 @@ int lt_jit_build(lt_build *builds, size_t count,
     free(requests);
     free(jobs);
     free(owners);
+    return failed;
+}
+
+/* The CPU device takes one text after the other. */
+static int build_texts(lt_device *dev, lt_build *builds, size_t count,
+                       int (*progress)(void *ctx, size_t done, size_t count), void *ctx,
+                       lt_err *err)
+{
+    int stopped = 0;
+    for (size_t i = 0; i < count && !stopped; i++) {
+        lt_build *b = &builds[i];
+        b->err = (lt_err){{0}};
+        b->failed = load_text(dev, &b->source, &b->kernel, &b->report, &b->err) != 0;
+        stopped = progress ? progress(ctx, i + 1, count) : 0;
+    }
+    return stopped ? lt_fail(err, "building was stopped") : 0;
+}
+
+int lt_jit_build(lt_device *dev, lt_build *builds, size_t count,
+                 int (*progress)(void *ctx, size_t done, size_t count), void *ctx, lt_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        builds[i].failed = true;
+        builds[i].kernel = NULL;
+        lt_fail(&builds[i].err, "kernel %s: building was stopped", builds[i].source.name);
+    }
+    const int failed = dev && dev->compiles ? build_texts(dev, builds, count, progress, ctx, err)
+                                            : build_images(dev, builds, count, progress, ctx, err);
+    for (size_t i = 0; i < count && failed; i++) {
+        if (builds[i].kernel) lt_kernel_unload(dev, builds[i].kernel);
+        builds[i].kernel = NULL;
+    }
     return failed;
 }

@@ -214,6 +214,9 @@ typedef struct lt_program lt_program;
 int lt_program_new(lt_program **out, lt_device *dev, const lt_step *steps, int count, lt_err *err);
 void lt_program_free(lt_program *p);
 int lt_program_run(lt_program *p, lt_err *err); /* starts it; lt_device_sync or a read waits */
+/* How long a launch of the program takes on average, with the launches in their order and with
+ * their programmatic edges: us times the number of steps is a run. */
+int lt_program_time(lt_program *p, lt_timing *out, lt_err *err);
 /* One step alone, and waits: for looking at what each wrote. */
 int lt_program_run_step(lt_program *p, int step, lt_err *err);
 
@@ -226,13 +229,15 @@ int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_re
 typedef struct {
     lt_source source;
     lt_jit_report report; /* filled */
+    lt_kernel *kernel;    /* where a device is given: loaded there; NULL where it failed */
     bool failed;
     lt_err err;
-} lt_build; /* one kernel that is compiled into the cache, without a device */
+} lt_build; /* one of many kernels */
 
-/* Several compilers at once (LATHE_JOBS). Calls progress after each; a non-zero answer stops the
- * rest. 0, or -1 when stopped. */
-int lt_jit_build(lt_build *builds, size_t count,
+/* Compiles into the cache, with several compilers at once (LATHE_JOBS), and loads onto dev unless
+ * that is NULL. Calls progress after each; a non-zero answer stops the rest. 0, or -1 when stopped:
+ * what was loaded is then unloaded. */
+int lt_jit_build(lt_device *dev, lt_build *builds, size_t count,
                  int (*progress)(void *ctx, size_t done, size_t count), void *ctx, lt_err *err);
 /* The key of an entry as text, one "field value" a line: format, arch, compiler, options, text. */
 int lt_jit_key(const lt_source *src, lt_bytes *key_text, char key[65], lt_err *err);

@@ -52,6 +52,11 @@ int lt_program_run(lt_program *p, lt_err *err)
     return p->dev->ops->replay(p->dev, p->graph, err);
 }
 
+int lt_program_time(lt_program *p, lt_timing *out, lt_err *err)
+{
+    return lt_device_time(p->dev, p->steps, p->count, out, err);
+}
+
 int lt_program_run_step(lt_program *p, int step, lt_err *err)
 {
     const lt_step *s = &p->steps[step];

@@ -12,6 +12,7 @@
 
 /* Large enough that a disk streams, small beside the 4 GiB of host memory that a load may use. */
 #define PIECE ((size_t)8 << 20)
+#define RELEASED ((size_t)256 << 10) /* bytes read at once whose pages are given back */
 
 typedef struct {
     lt_tensors *tensors;
@@ -185,7 +186,7 @@ int lt_weights_each(const lt_tensor *t, size_t offset, size_t bytes, size_t piec
         const size_t n = smaller(piece_bytes, end - offset);
         advise(data + offset + n, smaller(piece_bytes, end - offset - n), MADV_WILLNEED);
         ended = take(ctx, offset, (lt_span){data + offset, n});
-        advise(data + offset, n, MADV_DONTNEED); /* clean pages of a file: a later look reads it */
+        if (n >= RELEASED) advise(data + offset, n, MADV_DONTNEED); /* a later look reads the file */
         offset += n;
     }
     return ended;

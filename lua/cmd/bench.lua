@@ -7,6 +7,7 @@ local floor = require("lua.floor")
 local place = require("lua.place")
 local progress = require("lua.progress")
 local report = require("lua.report")
+local stepbench = require("lua.stepbench")
 local variant = require("gen.variant")
 
 local bench = { summary = "time a kernel on cold inputs: us, GB/s, share of the floor" }
@@ -20,7 +21,8 @@ function bench.declare(command)
         :args("*")
     command:option("--knobs", "k=v,..: instead of the default variant's values")
     command:flag("--all", "every kept variant")
-    command:option("--seed", "of the inputs", "1")
+    command:option("--seed", "of the inputs; default: 1")
+    stepbench.declare(command)
 end
 
 local function input_bytes(c)
@@ -72,9 +74,21 @@ local function time(target, copies, kernel)
     }
 end
 
-local function check_options(options)
+local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "seed" }
+local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank" }
+
+local function check_options(options, is_model)
     if options.all and options.knobs then
         fault.usage("bench: --all and --knobs ask for different variants (give one of them)")
+    end
+    if options.model and options.shape_name then
+        fault.usage("bench: --model and --model-shape ask for different models (give one of them)")
+    end
+    for _, name in ipairs(is_model and KERNEL_OPTIONS or MODEL_OPTIONS) do
+        if options[name] then
+            fault.usage(is_model and "bench: a model's step has its own kernels (give no family)"
+                or ("bench: --%s is for --model and --model-shape"):format(name))
+        end
     end
 end
 
@@ -106,10 +120,9 @@ local function run_job(target, job, options, seed, rows)
     for _, placed in ipairs(copies) do placed:free() end
 end
 
-function bench.run(options)
-    check_options(options)
+local function bench_kernels(options)
     local families = choice.catalog()
-    local seed = choice.number("--seed", options.seed, 0)
+    local seed = choice.number("--seed", options.seed, 0) or 1
     local jobs = jobs_of(options, families)
     local target = place.open(options.device, families)
     local rows, failed <const>, shown <close> = {}, {}, progress.new()
@@ -128,6 +141,49 @@ function bench.run(options)
     }, rows, { device = target.info.model, driver = target.info.driver, seed = seed })
     for _, sentence in ipairs(failed) do io.stderr:write("lathe: ", sentence, "\n") end
     return #failed > 0 and 1 or 0
+end
+
+local STEPS <const> = {
+    { "context", "context" }, { "ms", "ms a token", format = report.number },
+    { "spread", "+-%", format = report.number }, { "rate", "tok/s", format = report.number },
+    { "launches", "launches" }, { "bytes", "bytes" },
+    { "floor_ms", "floor ms", format = report.number },
+    { "share", "% of byte floor", format = report.number },
+}
+local KERNELS <const> = {
+    { "kernel", "kernel" }, { "section", "section" }, { "launches", "launches" },
+    { "us", "us", format = report.number }, { "spread", "+-%", format = report.number },
+    { "total", "us a step", format = report.number },
+    { "share", "% of sum", format = report.number }, { "bytes", "bytes" },
+    { "gbps", "GB/s", format = report.number }, { "floor", "floor us", format = report.number },
+    { "floor_share", "% of floor", format = report.number },
+}
+
+local function bench_model(options)
+    local r = stepbench.run(options)
+    local info, found = r.session.target.info, r.session.found
+    local about = {
+        model = found.folder, rank = found.rank, ranks = found.ranks, device = info.model,
+        driver = info.driver, load_seconds = r.load_seconds, sum_us = r.sum_us,
+    }
+    if options.json then
+        about.steps, about.kernels = r.steps, r.kernels
+        return report.json(about)
+    end
+    print(("%s, rank %d of %d, on %s, driver %s; loaded in %.1f s"):format(about.model, about.rank,
+        about.ranks, about.device, about.driver, about.load_seconds))
+    report.print(options, STEPS, r.steps)
+    print(("\nkernels alone, at %d tokens: %.3f ms a step"):format(r.steps[1].context,
+        r.sum_us / 1e3))
+    report.print(options, KERNELS, r.kernels)
+end
+
+function bench.run(options)
+    local is_model = options.model ~= nil or options.shape_name ~= nil
+    check_options(options, is_model)
+    if not is_model then return bench_kernels(options) end
+    bench_model(options)
+    return 0
 end
 
 return bench

@@ -87,7 +87,7 @@ local function choose(found)
 end
 
 -- found.model[site], found.layers[layer][site]; of experts: [site][expert].
-local function arrange(found)
+function checkpoint.arrange(found)
     found.model, found.layers = {}, {}
     for _, each in ipairs(found.parts) do
         local place = found.model
@@ -149,7 +149,7 @@ local function check_tensors(found)
     end
     check_blocks(found)
     claims.compare(found)
-    arrange(found)
+    checkpoint.arrange(found)
     gather_unused(found)
 end
 

@@ -75,7 +75,7 @@ end
 function ask.target(arch_name, sms)
     return {
         families = choice.catalog(), arch = arch_name, dev = choice.facts(arch_name, sms),
-        is_cpu = arch_name == "cpu", memory = MEMORY[arch_name], named = arch_name,
+        is_cpu = arch_name == "cpu", is_apart = arch_name == "cpu", memory = MEMORY[arch_name], named = arch_name,
     }
 end
 
@@ -84,6 +84,7 @@ function ask.device(device_name)
     local _, info, dev = choice.device(device_name)
     return {
         families = choice.catalog(), arch = info.arch, dev = dev, is_cpu = info.name == "cpu",
+        is_apart = info.name == "cpu",
         memory = info.memory > 0 and info.memory or nil, named = info.model,
     }
 end

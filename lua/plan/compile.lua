@@ -1,6 +1,5 @@
--- The kernels of a plan on a device: what the cache lacks is compiled first, several at once.
+-- The kernels of a plan on a device.
 local fault = require("lua.fault")
-local lathe = require("lathe")
 local progress = require("lua.progress")
 
 local compile = {}
@@ -15,28 +14,19 @@ function compile.count(target, kernel, report)
     counts[where] = counts[where] + 1
 end
 
--- Fills the cache of a GPU's kernels. The first one that cannot be compiled is a fault.
-function compile.fill(target, kernels)
-    if target.is_cpu then return end
+-- Loaded kernels by name, which the caller frees or leaves to the collector; target.counts has how
+-- many were compiled and cached so far. What the cache lacks is compiled by several compilers at
+-- once. The first kernel that cannot be loaded is a fault.
+function compile.load(target, kernels)
     local shown <close> = progress.new()
-    local reports = fault.reach(lathe.build(kernels, function(done, all)
+    local list, reports = fault.reach(target.device:load_all(kernels, function(done, all)
         shown:show(("kernels %d of %d"):format(done, all))
     end))
-    for i, report in ipairs(reports) do
-        if report.failed then fault.device(report.failed) end
-        compile.count(target, kernels[i], report)
-    end
-end
-
--- Loaded kernels by name; target.counts has how many were compiled and cached so far. The CPU
--- device's are compiled when they are loaded: a millisecond each.
-function compile.load(target, kernels)
-    compile.fill(target, kernels)
     local loaded = {}
-    for _, kernel in ipairs(kernels) do
-        local report
-        loaded[kernel.name], report = fault.reach(target.device:load(kernel))
-        compile.count(target, kernel, report)
+    for i, kernel in ipairs(kernels) do
+        if reports[i].failed then fault.device(reports[i].failed) end
+        compile.count(target, kernel, reports[i])
+        loaded[kernel.name] = list[i]
     end
     return loaded
 end

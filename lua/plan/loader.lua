@@ -8,7 +8,6 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 local param = require("gen.param")
 local region = require("lua.plan.region")
-local scope = require("lua.scope")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
@@ -18,18 +17,21 @@ local PIECE <const> = 16 << 20      -- bytes of host memory for an upload
 local NUMBERS <const> = 1 << 16     -- elements that are converted at once
 local SMALLEST <const> = 0x1p-126   -- the smallest normal F32: less has lost digits
 
--- tell(bytes): called with what has been read so far, often.
-function loader.new(target, found, tell)
+-- known: kernels = of family and shape, which were made before; loaded = of a kernel's name, on the
+-- device. The loader adds to them and frees them. tell(bytes): what has been read so far; often.
+function loader.new(target, found, known, tell)
     return setmetatable({
-        target = target, found = found, tell = tell, bytes = 0, at = "", kernels = {},
-        loaded = scope.new(), spare = {},
+        target = target, found = found, tell = tell, bytes = 0, at = "", kernels = known.kernels,
+        loaded = known.loaded, spare = {},
     }, { __index = loader, __close = loader.free })
 end
 
 function loader:free()
     self:drop()
-    self.loaded:free()
-    self.kernels = {}
+    for name, loaded in pairs(self.loaded) do
+        loaded:free()
+        self.loaded[name] = nil
+    end
 end
 
 -- What faults name from here on.
@@ -90,19 +92,24 @@ local function default_kernel(self, family, s)
     return choice.kernel(family, s, v, target.arch, target.dev)
 end
 
+-- A family's default kernel, and the same on the device.
+local function loaded_kernel(self, family, s)
+    local key = family.name .. " " .. shape.text(family, s)
+    local kernel = self.kernels[key] or default_kernel(self, family, s)
+    self.kernels[key] = kernel
+    if not self.loaded[kernel.name] then
+        local loaded, said = self.target.device:load(kernel)
+        self.loaded[kernel.name] = self:reach(loaded, said)
+        compile.count(self.target, kernel, said)
+    end
+    return kernel, self.loaded[kernel.name]
+end
+
 -- Runs a family's default variant once. args: buffers or { buffer, offset } by name.
 function loader:apply(family_name, s, args)
     local mine <close> = self:temporary()
     local family = fault.expect(catalog.find(self.target.families, family_name))
-    local key = family.name .. " " .. shape.text(family, s)
-    local kernel = self.kernels[key]
-    if not kernel then
-        kernel = default_kernel(self, family, s)
-        self.kernels[key] = kernel
-        local loaded, said = self.target.device:load(kernel)
-        kernel.loaded = self.loaded:add(self:reach(loaded, said))
-        compile.count(self.target, kernel, said)
-    end
+    local kernel, loaded = loaded_kernel(self, family, s)
     local list = {}
     for i, each in ipairs(kernel.params) do
         list[i] = args[each.name]
@@ -111,7 +118,7 @@ function loader:apply(family_name, s, args)
             if each.ctype == "u32" then self:reach(list[i]:fill(0)) end
         end
     end
-    self:reach(self.target.device:launch(kernel.loaded, kernel.launch, list))
+    self:reach(self.target.device:launch(loaded, kernel.launch, list))
 end
 
 -- A buffer for a family's arg at a shape; of `count` such args one behind the other. Their bytes.
@@ -150,11 +157,11 @@ function loader:upload(whole, buffer, offset)
     end)
 end
 
--- Copies the numbers of a region in another format: element by element on the host.
+-- Copies the numbers of a region in another format, converted on the host.
 function loader:convert(whole, from, to, buffer, offset)
     each_piece(self, whole, from, NUMBERS, function(old, count, at)
         local new <close> = self:reach(lathe.array(to.name, count))
-        for i = 0, count - 1 do new:set(i, old:at(i)) end
+        new:copy(old)
         self:reach(buffer:write(new, offset + at * to.bytes))
     end)
 end

@@ -61,7 +61,8 @@ local function arena(lives)
     return { one }
 end
 
--- A buffer a value: on the CPU device, which guards and checks buffers, not parts of them.
+-- A buffer a value: on the CPU device, which guards and checks buffers, not parts of them, and
+-- where each launch shall find its own inputs when the step has ended.
 local function apart(lives)
     local homes = {}
     for i, life in ipairs(lives) do
@@ -72,9 +73,9 @@ local function apart(lives)
 end
 
 -- Places by value, { bytes, offset, home }, and the homes: { bytes }, buffers to allocate.
-function memory.place(steps, is_cpu)
+function memory.place(steps, is_apart)
     local lives, places = lives_of(steps), {}
-    local homes = is_cpu and apart(lives) or arena(lives)
+    local homes = is_apart and apart(lives) or arena(lives)
     for i, home in ipairs(homes) do home.number = i end
     for _, life in ipairs(lives) do places[life.name] = life end
     return places, homes

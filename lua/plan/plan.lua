@@ -23,31 +23,39 @@ local function with_rows(family, s, of, to)
     return copy
 end
 
--- The first kept variant of each class, by class, and the classes in order.
-local function by_class(family, s, dev)
-    local first, order = {}, {}
-    for _, v in ipairs(variant.kept(family, s, dev)) do
-        local class = family.class(s, v)
-        if not first[class] then first[class], order[#order + 1] = v, class end
+-- The first kept variant of a class, or nil. (Rows do not change a variant's class.)
+local function first_kept(family, s, class, dev)
+    for _, v in ipairs(variant.all(family)) do
+        if family.keep(s, v, dev) and family.class(s, v) == class then return v end
     end
-    return first, order
 end
 
--- The first class, in the order of one row's variants, that every served number of rows has.
-local function common_class(family, s, rows, dev)
-    local _, order = by_class(family, with_rows(family, s, rows, 1), dev)
-    local missing = {}
+-- Has a class a kept variant for each number of rows that the family serves? What is kept for one
+-- number of them is asked first for the next.
+local function serves_all(family, s, rows, class, dev)
+    local latest
     for count = 1, plan.MOST_ROWS do
         local other = with_rows(family, s, rows, count)
-        if family.serves(other) then
-            local first = by_class(family, other, dev)
-            for _, class in ipairs(order) do
-                missing[class] = missing[class] or not first[class]
-            end
+        if family.serves(other) and not (latest and family.keep(other, latest, dev)) then
+            latest = first_kept(family, other, class, dev)
+            if not latest then return false end
         end
     end
-    for _, class in ipairs(order) do
-        if not missing[class] then return class end
+    return true
+end
+
+-- The first kept variant of a class that has one for every number of rows; of several such classes
+-- the first one in the order of one row's variants.
+local function choose_variant(family, s, rows, dev)
+    local one, asked = with_rows(family, s, rows, 1), {}
+    for _, v in ipairs(variant.all(family)) do
+        local class = family.keep(one, v, dev) and family.class(one, v)
+        if class and not asked[class] then
+            asked[class] = true
+            if serves_all(family, s, rows, class, dev) then
+                return first_kept(family, s, class, dev)
+            end
+        end
     end
 end
 
@@ -60,8 +68,7 @@ local function choose(target, op, rows)
     local family = fault.expect(catalog.find(target.families, op.family))
     local served, why = choice.served(family, op.shape)
     if not served then return refuse(op, family, "is not served: %s", why) end
-    local class = common_class(family, op.shape, rows, target.dev)
-    local v = class and by_class(family, op.shape, target.dev)[class]
+    local v = choose_variant(family, op.shape, rows, target.dev)
     if not v then
         return refuse(op, family, "has no class of bits for every number of rows up to %d",
             plan.MOST_ROWS)
@@ -89,7 +96,7 @@ local function check_args(op, kernel)
     end
 end
 
--- target: families, arch, dev, is_cpu; no device is asked. known: kernels of former plans, by
+-- target: families, arch, dev, is_apart (memory.place); no device is asked. known: kernels of former plans, by
 -- operator, or nil. nil and a sentence where a shape is not served, or:
 --   steps: { site, section, args, kernel, partial = of so many ranks whose values are to be
 --   summed before the next step, or nil }; weights: the circuit's
@@ -106,7 +113,7 @@ function plan.try(target, circuit, known)
             partial = op.partial,
         }
     end
-    local places, homes = memory.place(steps, target.is_cpu)
+    local places, homes = memory.place(steps, target.is_apart)
     return { steps = steps, places = places, homes = homes, weights = circuit.weights }
 end
 

@@ -42,16 +42,17 @@ local function one_of_each(list)
     return some
 end
 
--- target: as plan.try has it; found: a checkpoint, of which no value is read.
+-- target: as plan.try has it; found: a checkpoint, of which no value is read. The kernels, as a list
+-- and as weights.make takes them.
 function rehearsal.kernels(target, found, list)
-    local kernels = {}
+    local kernels, by_key = {}, {}
     local stage = {
         families = target.families, arch = target.arch, dev = target.dev, is_cpu = target.is_cpu,
         device = device_of(kernels),
     }
     weights.make(stage, setmetatable({ weights = FILES }, { __index = found }), one_of_each(list),
-        function() end)
-    return kernels
+        { kernels = by_key, loaded = {} }, function() end)
+    return kernels, by_key
 end
 
 return rehearsal

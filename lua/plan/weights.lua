@@ -245,10 +245,11 @@ local function make(p, weight)
 end
 
 -- Arrays by name of each weight of the circuit, by the weight. tell(done, count, bytes) is called
--- often, with the bytes read.
-function weights.make(target, found, list, tell)
+-- often, with the bytes read. known: what loader.new takes.
+function weights.make(target, found, list, known, tell)
     local made, done = {}, 0
-    local p <close> = loader.new(target, found, function(bytes) tell(done, #list, bytes) end)
+    local p <close> = loader.new(target, found, known,
+        function(bytes) tell(done, #list, bytes) end)
     for i, weight in ipairs(list) do
         made[weight] = make(p, weight)
         p:drop()

@@ -485,7 +485,7 @@ static void many_are_built_together_and_each_has_its_own_result(void **state)
     size_t seen[2] = {0, 0};
     make_builds(b);
     load_from(&b[1].source, LT_FROM_COMPILER);
-    if (lt_jit_build(b, 6, note_progress, seen, &err)) fail_msg("%s", err.text);
+    if (lt_jit_build(NULL, b, 6, note_progress, seen, &err)) fail_msg("%s", err.text);
     assert_int_equal(seen[0], 6);
     for (size_t i = 0; i < 6; i++) assert_int_equal(b[i].failed, i == 4);
     assert_non_null(strstr(b[4].err.text, "kernel bad__n1__one for sm_90a: "));
@@ -506,7 +506,7 @@ static void building_stops_when_its_caller_says_so(void **state)
     lt_build b[6];
     size_t seen[2] = {0, 2};
     make_builds(b);
-    assert_int_equal(lt_jit_build(b, 6, note_progress, seen, &err), -1);
+    assert_int_equal(lt_jit_build(NULL, b, 6, note_progress, seen, &err), -1);
     assert_string_equal(err.text, "building was stopped after 2 of 6");
     int failed = 0;
     for (size_t i = 0; i < 6; i++) failed += b[i].failed;

@@ -1,10 +1,12 @@
 -- What tests of the model run inside ./lathe, in place of its command line (LATHE_ROOT names a
 -- folder where this file is lua/cli.lua): the model against its golden values.
 local aids = require("lua.aids")
+local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
 local place = require("lua.place")
+local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
 
@@ -18,7 +20,7 @@ local CHUNK <const> = 16
 -- arch, sms: what the CPU device plays, or nil.
 local function open(name, capacity, arch, sms)
     return session.open({
-        folder = FOLDER, capacity = capacity,
+        found = rank.take({}, ask.checkpoint(FOLDER)), capacity = capacity,
         target = place.open(nil, choice.catalog(), arch, sms),
         formats = fault.expect(recipe.find(name)), tell = function() end,
     })

@@ -4,10 +4,12 @@
 -- all-reduce would, and the sum is written back to each. What comes out is compared with the whole
 -- model's.
 local aids = require("lua.aids")
+local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
 local place = require("lua.place")
+local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
 
@@ -18,11 +20,12 @@ local CHUNK <const> = 16
 local ROUNDING <const> = 0x1p-8  -- the most that a rounding to bf16 is off, as a part of the value
 
 -- A session that hands its program, the launch's number and outputs over behind each launch.
-local function open(name, ranks, rank)
+local function open(name, ranks, mine)
     local s = session.open({
-        folder = FOLDER, capacity = #PROMPT, target = place.open("cpu", choice.catalog()),
+        found = rank.take({ ranks = tostring(ranks), rank = tostring(mine) },
+            ask.checkpoint(FOLDER)),
+        capacity = #PROMPT, target = place.open("cpu", choice.catalog()),
         formats = fault.expect(recipe.find(name)), tell = function() end,
-        ranks = tostring(ranks), rank = tostring(rank),
     })
     s.watchers[1] = coroutine.yield
     return s

@@ -13,16 +13,20 @@ local OTHER <const> = " hidden=384 layers=4 experts=6 num_experts_per_tok=3 voca
 
 -- What a test's script finds, and then the script.
 local PRELUDE <const> = [[
+local ask = require("lua.plan.ask")
 local checkpoint = require("lua.model.checkpoint")
 local choice = require("lua.choice")
 local lathe = require("lathe")
 local loader = require("lua.plan.loader")
 local place = require("lua.place")
+local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
 local weights = require("lua.plan.weights")
 local target = place.open("cpu", choice.catalog())
 local function nothing() end
+local function found_in(folder) return rank.take({}, ask.checkpoint(folder)) end
+local function none() return { kernels = {}, loaded = {} } end
 
 local function said(f, ...)
     local fine, what = pcall(f, ...)
@@ -31,7 +35,7 @@ end
 
 -- Prints the logits of each row, for steps of so many tokens.
 local function print_logits(folder, name, steps)
-    local s <const> = session.open({ folder = folder, target = target, capacity = 16,
+    local s <const> = session.open({ found = found_in(folder), target = target, capacity = 16,
         formats = recipe.find(name), tell = nothing })
     for _, rows in ipairs(steps) do
         local tokens, width = {}, s.found.config.vocab
@@ -128,7 +132,7 @@ describe("weights", function()
             local found = assert(checkpoint.open(argv[1]))
             local part, last, most = found.model.embed, 0, 0
             local weight = { kind = "plain", format = "bf16", parts = { part } }
-            local made = weights.make(target, found, { weight }, function(_, _, bytes)
+            local made = weights.make(target, found, { weight }, none(), function(_, _, bytes)
                 last, most = bytes, math.max(most, bytes - last)
             end)
             local n = part.shape[1] * part.shape[2]
@@ -145,7 +149,7 @@ describe("weights", function()
             local found = assert(checkpoint.open(argv[1]))
             local part = found.model.embed
             local weight = { kind = "plain", format = "f32", parts = { part } }
-            local made = weights.make(target, found, { weight }, nothing)
+            local made = weights.make(target, found, { weight }, none(), nothing)
             local n, differ = part.shape[1] * part.shape[2], 0
             local got, want = lathe.array("f32", n), lathe.array("bf16", n)
             made[weight].data:read(got)
@@ -167,7 +171,7 @@ describe("weights", function()
             local found = { weights = { number = function() return math.abs(value) end } }
             local device = { alloc = function() return nil, "out of memory" end }
             local p = loader.new({ device = device, families = target.families,
-                dev = target.dev, arch = target.arch }, found, nothing)
+                dev = target.dev, arch = target.arch }, found, none(), nothing)
             p:enter("weight 'w'")
             print(said(p.alloc, p, 16))
             print(said(p.apply, p, "nvfp4_dequant", { N = 4, K = 8 }, {}))
@@ -197,7 +201,7 @@ describe("weights", function()
             }
             print(said(function()
                 local p <close> = loader.new({ device = device, families = target.families,
-                    dev = target.dev, arch = target.arch }, {}, nothing)
+                    dev = target.dev, arch = target.arch }, {}, none(), nothing)
                 p:enter("weight 'w'")
                 p:apply("nvfp4_amax", { N = 4, K = 16 }, {})
             end))

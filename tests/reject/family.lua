@@ -222,26 +222,21 @@ return family("x", t)
 local t = base()
 t.serves = function() return false end
 return family("x", t)
--- case: a sample of which no variant is kept
--- expect: FILE:229: family x: check: samples[1]: m2_k64 has no kept variant (with dev.sms = 1)
-local t = base()
-t.keep = function(_, _, dev) return dev.sms > 1 end
-return family("x", t)
 -- case: a mistake inside a function keeps its own line
--- expect: FILE:233: attempt to perform arithmetic on a nil value (field 'Q')
+-- expect: FILE:228: attempt to perform arithmetic on a nil value (field 'Q')
 local t = base()
 t.serves = function(s) return s.Q % 2 == 0 end
 return family("x", t)
 -- case: a family may not look outside
--- expect: FILE:237: unknown name 'os'
+-- expect: FILE:232: unknown name 'os'
 local now = os.time()
 return family("x", base())
 -- case: it requires modules of gen alone
--- expect: FILE:241: a family may load modules of gen only, not 'lua.strict'
+-- expect: FILE:236: a family may load modules of gen only, not 'lua.strict'
 local strict = require("lua.strict")
 return family("x", base())
 -- case: it sets no globals
--- expect: FILE:245: 'LOAD' cannot be set (a family's own names are local)
+-- expect: FILE:240: 'LOAD' cannot be set (a family's own names are local)
 LOAD = 16
 return family("x", base())
 -- case: a file that returns nothing
@@ -254,16 +249,16 @@ return { base() }
 -- expect: FILE: family x_y: this name is taken by FILE
 return { family("x.y", base()), family("x_y", base()) }
 -- case: a syntax error keeps its line
--- expect: FILE:258: unexpected symbol near '='
+-- expect: FILE:253: unexpected symbol near '='
 local t = = base() return family("x", t)
 -- case: an empty list
 -- expect: FILE: the list of families is empty
 return {}
 -- case: random numbers differ from run to run
--- expect: FILE:264: unknown name 'math.random'
+-- expect: FILE:259: unknown name 'math.random'
 local lucky = math.random(4)
 return family("x", base())
 -- case: what Lua brings is not its to change
--- expect: FILE:268: 'string.format' cannot be set (a family's own names are local)
+-- expect: FILE:263: 'string.format' cannot be set (a family's own names are local)
 string.format = nil
 return family("x", base())

@@ -1,9 +1,9 @@
-/* family mla_decode rev 1, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant p4s2w4, class mma.f16_4 */
+/* family mla_decode rev 1, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant s2p4w4, class mma.f16_4 */
 // A block has 8 heads, a part of the ids in tiles of 16 and a slice of y's columns. Its latents lie in shared memory
 // as they are; E4M3 is exact in f16. For z they are the 16-row operand with a token a row, lane (g, t) taking bytes
 // 16 t .. of each 64; for y with a column a row, lane (g, t) taking bytes 4 g .. of tokens t, t + 4, t + 8, t + 12,
 // which a byte shuffle pairs. Queries are brought to f16 by a power of two a head; a p is the sum of two f16.
-enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, PARTS = 4, SLICES = 2, WARPS = 4 };
+enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, SLICES = 2, PARTS = 4, WARPS = 4 };
 enum {
     TILE = 16,                                // tokens
     GROUP = 8,                                // heads
@@ -279,7 +279,7 @@ LT_DEV void parts_meet(bf16 *y, const float *partial, const float *sums, int gro
 }
 
 LT_KERNEL(32 * WARPS, 1)
-mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__p4s2w4(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table, float *partial, float *sums, u32 *arrived)
+mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__s2p4w4(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table, float *partial, float *sums, u32 *arrived)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
@@ -338,5 +338,5 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__p4s2w4(bf16 *y, c
     parts_meet(to, partial + first * GROUP * COLUMNS, sums + first * GROUP * 2, group, slice);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__p4s2w4(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(float **)a[7], *(float **)a[8], *(u32 **)a[9]); }
+void lt_entry(void **a) { mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__s2p4w4(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(float **)a[7], *(float **)a[8], *(u32 **)a[9]); }
 #endif

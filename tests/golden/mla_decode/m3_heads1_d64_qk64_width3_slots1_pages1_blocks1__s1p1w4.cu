@@ -1,9 +1,9 @@
-/* family mla_decode rev 1, shape m3_heads1_d64_qk64_width3_slots1_pages1_blocks1, variant p1s1w4, class mma.f16_1 */
+/* family mla_decode rev 1, shape m3_heads1_d64_qk64_width3_slots1_pages1_blocks1, variant s1p1w4, class mma.f16_1 */
 // A block has 8 heads, a part of the ids in tiles of 16 and a slice of y's columns. Its latents lie in shared memory
 // as they are; E4M3 is exact in f16. For z they are the 16-row operand with a token a row, lane (g, t) taking bytes
 // 16 t .. of each 64; for y with a column a row, lane (g, t) taking bytes 4 g .. of tokens t, t + 4, t + 8, t + 12,
 // which a byte shuffle pairs. Queries are brought to f16 by a power of two a head; a p is the sum of two f16.
-enum { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1, PARTS = 1, SLICES = 1, WARPS = 4 };
+enum { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1, SLICES = 1, PARTS = 1, WARPS = 4 };
 enum {
     TILE = 16,                                // tokens
     GROUP = 8,                                // heads
@@ -233,7 +233,7 @@ LT_DEV void weigh(float (*y)[4], u8 *latents, f16 (*p)[TOKENS * GROUP], const in
 }
 
 LT_KERNEL(32 * WARPS, 1)
-mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__p1s1w4(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
+mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__s1p1w4(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
@@ -287,5 +287,5 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__p1s1w4(bf16 *y, con
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__p1s1w4(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__s1p1w4(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
 #endif

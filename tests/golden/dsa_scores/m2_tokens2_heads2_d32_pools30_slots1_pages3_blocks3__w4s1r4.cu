@@ -1,9 +1,9 @@
-/* family dsa_scores rev 1, shape m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1, variant w8s1r2, class mma.f16x2 */
+/* family dsa_scores rev 1, shape m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3, variant w4s1r4, class mma.f16x2 */
 // Keys are the 16-row operand of m16n8k16, one page a warp; eight heads are its columns. A pool's key and a head's
 // query are brought to f16 by a power of two and are the sum of two of them: three of the four products count, the
 // fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels 4 t .. of every 16; queries lie the same way in
 // shared memory. Loops are rolled: a block runs its text once or a few times, so that fetching it counts.
-enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, POOLS = 16, SLOTS = 1, PAGES = 1, BLOCKS = 1, WARPS = 8, SHARE = 1, RESIDENT = 2 };
+enum { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3, BLOCKS = 3, WARPS = 4, SHARE = 1, RESIDENT = 4 };
 enum {
     KEYS = 16,                         // pools of a page
     STEPS = D / 16,
@@ -152,7 +152,7 @@ LT_DEV void add_page(float (*dot)[TILES][4], float *back, float *keys, const uin
 LT_DEV float weighted(float sum, float weight, float dot) { return fmaf(weight, dot < 0.0f ? 0.0f : dot, sum); }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r2(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
+dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
@@ -193,7 +193,7 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r2(float *s
         if (lane == 0) weight[i] = undo;
     }
     __syncthreads();
-    if (threadIdx.x < UNITS) weight[threadIdx.x] *= own * 0x1.000000p-4f;
+    if (threadIdx.x < UNITS) weight[threadIdx.x] *= own * 0x1.000000p-3f;
     __syncthreads();
     while (page < pages) {
         float dot[SHARE][TILES][4] = {0};
@@ -229,5 +229,5 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r2(float *s
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r2(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
 #endif

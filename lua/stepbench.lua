@@ -1,0 +1,184 @@
+-- How long a model's step takes: whole, as one graph, at several lengths of the sequence; and each
+-- of its kernels by itself, over all its launches, which have weights of their own, so that none is
+-- in the L2.
+local ask = require("lua.plan.ask")
+local choice = require("lua.choice")
+local ctype = require("gen.ctype")
+local fault = require("lua.fault")
+local floor = require("lua.floor")
+local glm5_next = require("lua.model.glm5_next")
+local imagined = require("lua.model.imagined")
+local lathe = require("lathe")
+local place = require("lua.place")
+local plan = require("lua.plan.plan")
+local progress = require("lua.progress")
+local rank = require("lua.rank")
+local recipe = require("lua.model.recipe")
+local session = require("lua.session")
+
+local stepbench = {}
+
+local CONTEXTS <const> = { 1024, 16384, 65536, 131072 }
+local TOKEN <const> = 7          -- whose step is timed: any
+local PIECE <const> = 1 << 22    -- elements of a cache that are written at once
+local SEED <const> = 7
+
+-- Experts that one H200 holds beside the rest of a model, where it holds no rank of several.
+local HELD <const> = { ["glm-5.3-flash"] = 192 }
+
+function stepbench.declare(command)
+    command:option("--model", "a checkpoint's folder: its step instead of a family")
+    command:option("--model-shape", "a model by name, with random weights: glm-5.3-flash")
+        :target("shape_name")
+    command:option("--contexts", "tokens that the sequence has, such as 1024,16384")
+    command:option("--recipe", "precision: card (default) or reference")
+    rank.declare(command)
+end
+
+-- ---- the session ----
+
+local function found_of(options)
+    if options.model then return ask.checkpoint(options.model) end
+    local is_alone = (choice.number("--ranks", options.ranks, 1) or 1) == 1
+    return imagined.open(options.shape_name, is_alone and HELD[options.shape_name] or math.huge)
+end
+
+-- The lengths that are asked for, of those that the model has positions for.
+local function contexts_of(options, positions)
+    local list = {}
+    for word in ((options.contexts or table.concat(CONTEXTS, ",")) .. ","):gmatch("(.-),") do
+        local tokens = choice.number("--contexts", word, 1)
+        if tokens <= positions then
+            list[#list + 1] = tokens
+        elseif options.contexts then
+            fault.usage(("--contexts: %d tokens are asked for, the model has %d positions"):format(
+                tokens, positions))
+        end
+    end
+    if #list == 0 then list[1] = positions end
+    table.sort(list)
+    return list
+end
+
+-- A cache as if tokens had been there: random numbers.
+local function fill_cache(s, state)
+    local bytes, count = ctype.find(state.ctype).bytes, plan.state_bytes(state)
+    count = count // bytes
+    local piece <close> = fault.reach(lathe.array(state.ctype, math.min(PIECE, count)))
+    fault.reach(piece:draw(state.ctype == "e4m3" and "bytes" or "normal", SEED, state.key))
+    for at = 0, count - 1, PIECE do
+        local part <close> = fault.reach(lathe.array(state.ctype, math.min(PIECE, count - at)))
+        part:tile(piece, 0)
+        fault.reach(s.states[state.key]:write(part, at * bytes))
+    end
+end
+
+local function open(options, contexts, found, shown)
+    local start = lathe.now_us()
+    local s = session.open({
+        found = found, target = place.open(options.device, choice.catalog()),
+        formats = fault.expect(recipe.find(options.recipe or "card")),
+        capacity = contexts[#contexts],
+        tell = function(done, count, bytes)
+            shown:show(("weights %d of %d, %.2f GB/s"):format(done, count,
+                bytes / (lathe.now_us() - start) / 1e3))
+        end,
+    })
+    for _, state in ipairs(s.state_list) do
+        if not state.fill then fill_cache(s, state) end
+    end
+    return s, (lathe.now_us() - start) / 1e6
+end
+
+-- ---- the whole ----
+
+-- Bytes that a step must move where the sequence has so many tokens.
+local function bytes_of(s, tokens)
+    local circuit = glm5_next.circuit(s.found, s.formats, 1, tokens)
+    local bytes = 0
+    for _, step in ipairs(plan.make(s.target, circuit).steps) do
+        bytes = bytes + step.kernel.work.bytes
+    end
+    return bytes
+end
+
+local function time_whole(s, tokens)
+    s.length = tokens - 1
+    local p = s:step({ TOKEN })
+    local timing = fault.reach(p.run:time())
+    local us, bytes = timing.us * #p.plan.steps, bytes_of(s, tokens)
+    local least = floor.bytes_us(s.target.info.key, bytes)
+    return {
+        context = tokens, ms = us / 1e3, spread = 100 * timing.spread, rate = 1e6 / us,
+        launches = #p.plan.steps, bytes = bytes, floor_ms = least and least / 1e3,
+        share = least and 100 * least / us,
+    }
+end
+
+-- ---- kernel by kernel ----
+
+-- The launches of each kernel, in the order in which a step meets them.
+local function by_kernel(p)
+    local groups, by_name = {}, {}
+    for i, step in ipairs(p.plan.steps) do
+        local name = step.kernel.name
+        local group = by_name[name]
+        if not group then
+            group = { kernel = step.kernel, section = step.section, launches = {} }
+            by_name[name], groups[#groups + 1] = group, group
+        end
+        local one = p.plan.launches[i]
+        table.insert(group.launches, { kernel = one.kernel, launch = one.launch, args = one.args })
+    end
+    return groups
+end
+
+local function time_group(s, group)
+    local program <close> = fault.reach(s.target.device:program(group.launches))
+    local timing = fault.reach(program:time())
+    local work, count = group.kernel.work, #group.launches
+    local least = floor.us(s.target.info.key, work)
+    return {
+        kernel = group.kernel.name, section = group.section, launches = count, us = timing.us,
+        spread = 100 * timing.spread, total = timing.us * count, bytes = work.bytes,
+        gbps = work.bytes / timing.us / 1e3, floor = least,
+        floor_share = least and 100 * least / timing.us,
+    }
+end
+
+-- Rows by kernel, what takes longest first. Each launch finds the inputs that a step left for it.
+local function time_kernels(s, shown)
+    local target = setmetatable({ is_apart = true }, { __index = s.target })
+    local p = s:program(1, target)
+    s:run(p, { TOKEN })
+    local rows, sum, groups = {}, 0, by_kernel(p)
+    for i, group in ipairs(groups) do
+        shown:show(("kernel %d of %d"):format(i, #groups))
+        rows[i] = time_group(s, group)
+        sum = sum + rows[i].total
+    end
+    for _, row in ipairs(rows) do row.share = 100 * row.total / sum end
+    table.sort(rows, function(a, b)
+        if a.total ~= b.total then return a.total > b.total end
+        return a.kernel < b.kernel
+    end)
+    return rows, sum
+end
+
+-- { steps, kernels, sum_us of the kernels alone, load_seconds, session }
+function stepbench.run(options)
+    local shown <close> = progress.new()
+    local found = rank.take(options, found_of(options))
+    local contexts = contexts_of(options, found.config.positions)
+    local s, seconds = open(options, contexts, found, shown)
+    local result = { steps = {}, load_seconds = seconds, session = s }
+    for i, tokens in ipairs(contexts) do
+        shown:show(("a step at %d tokens"):format(tokens))
+        result.steps[i] = time_whole(s, tokens)
+    end
+    s.length = contexts[1] - 1
+    result.kernels, result.sum_us = time_kernels(s, shown)
+    return result
+end
+
+return stepbench
