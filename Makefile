@@ -117,11 +117,12 @@ golden+: setup ## rewrite tests/golden
 replay: setup ## show how the generated text differs from that of REF=main
 	@tools/replay.sh $(REF)
 
-$(B)/gpu/clock/libcuda.so.1: tests/gpu/clock/driver_clock.c runtime/cuda/driver.h
+$(B)/gpu/clock/%.so.1: tests/gpu/clock/driver_clock.c runtime/cuda/driver.h
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(CFLAGS) -Wall -Wextra -I. -fPIC -shared $< -o $@ -ldl
 
-dist: lathe $(GPUS) $(B)/gpu/clock/libcuda.so.1 ## collect in build/dist what a GPU machine needs: programs and no libraries
+CLOCK := $(B)/gpu/clock/libcuda.so.1
+dist: lathe $(GPUS) $(CLOCK) ## collect in build/dist what a GPU machine needs: programs alone
 	@rm -rf $(OUT)/dist && mkdir -p $(OUT)/dist
 	@cp -r lathe $(GPUS) $(B)/gpu/clock $(wildcard tests/gpu/*.sh) $(OUT)/dist/
 check-gpu: ## run the GPU tests of build/dist on this machine; builds nothing

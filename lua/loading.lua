@@ -39,10 +39,10 @@ function loading.open(options, capacity)
     local formats = fault.expect(recipe.find(options.recipe))
     local shown <close> = progress.new()
     local start = lathe.now_us()
+    local target = place.open(options.device, choice.catalog(), played(options))
     local s = session.open({
-        found = rank.take(options, ask.checkpoint(options.model)), formats = formats,
-        capacity = capacity,
-        target = place.open(options.device, choice.catalog(), played(options)),
+        target = target, found = rank.take(options, ask.checkpoint(options.model)),
+        formats = formats, capacity = capacity,
         tell = function(done, count, bytes)
             local seconds = (lathe.now_us() - start) / 1e6
             shown:show(("weights %d of %d, %.2f GB/s"):format(

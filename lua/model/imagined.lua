@@ -22,7 +22,17 @@ local function fill_block(ctype, value)
     return block
 end
 
+-- A router's bias of which only the first experts are ever chosen: a block of its own.
+local function bias_of(tensor)
+    local block = fault.reach(lathe.array("f32", tensor.shape[1]))
+    for i = 0, tensor.shape[1] - 1 do
+        block:set(i, i < tensor.held and random.value(tensor) or NEVER)
+    end
+    return block
+end
+
 local function block_of(source, tensor)
+    if tensor.held then return bias_of(tensor) end
     local key = ("%s %.6g %.6g"):format(tensor.dtype, tensor.middle, tensor.spread)
     local block = source.blocks[key]
     if not block then
@@ -37,10 +47,7 @@ end
 local source = {}
 
 function source:gather(name, offset, _, _, array)
-    local tensor = self.by_name[name]
-    array:tile(block_of(self, tensor), offset)
-    if not tensor.held then return end
-    for i = tensor.held, tensor.shape[1] - 1 do array:set(i, NEVER) end
+    array:tile(block_of(self, self.by_name[name]), offset)
 end
 
 function source:number(name) return self.by_name[name].middle end

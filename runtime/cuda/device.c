@@ -92,8 +92,16 @@ int lt_cuda_result(lt_cuda_device *d, lt_cu_result result, const char *call, lt_
     return lt_fail(err, "%s", what.text);
 }
 
+/* The context is there, or d->dead says why not. */
+static void wait_for_context(lt_cuda_device *d)
+{
+    if (d->opening) pthread_join(d->opener, NULL);
+    d->opening = false;
+}
+
 int lt_cuda_enter(lt_cuda_device *d, lt_err *err)
 {
+    wait_for_context(d);
     if (d->dead.text[0]) return lt_fail(err, "%s", d->dead.text);
     return lt_cuda_try(d, CtxSetCurrent, (d->context), err);
 }
@@ -253,6 +261,7 @@ static void close_device(lt_device *dev)
 {
     lt_cuda_device *d = (lt_cuda_device *)dev;
     if (!d) return;
+    wait_for_context(d);
     if (d->context) d->cu.CtxSetCurrent(d->context);
     if (d->from) d->cu.EventDestroy(d->from);
     if (d->to) d->cu.EventDestroy(d->to);
@@ -300,15 +309,29 @@ static int make_context(lt_cuda_device *d, lt_err *err)
     return lt_cuda_try(d, EventCreate, (&d->to, 0), err);
 }
 
+static void *open_context(void *device)
+{
+    lt_cuda_device *d = device;
+    lt_err why;
+    if (make_context(d, &why)) d->dead = why;
+    return NULL;
+}
+
+/* What the device is, is known when this returns; its context comes meanwhile, and whether that
+ * failed the first operation says. */
 int lt_cuda_open(lt_device **out, int index, lt_err *err)
 {
     lt_cuda_device *d = calloc(1, sizeof *d);
     if (!d) return lt_fail(err, "cuda:%d: out of memory", index);
     d->base.ops = &ops;
     snprintf(d->base.info.name, sizeof d->base.info.name, "cuda:%d", index);
-    if (lt_cuda_api_open(&d->cu, err) || find_device(d, index, err) || read_facts(d, err) ||
-        make_context(d, err))
+    if (lt_cuda_api_open(&d->cu, err) || find_device(d, index, err) || read_facts(d, err))
         goto fail;
+    if (pthread_create(&d->opener, NULL, open_context, d)) {
+        lt_fail(err, "cuda:%d: no thread for its context (too many processes?)", index);
+        goto fail;
+    }
+    d->opening = true;
     *out = &d->base;
     return 0;
 fail:

@@ -5,6 +5,8 @@
 #include "../device.h"
 #include "driver.h"
 
+#include <pthread.h>
+
 enum { LT_CUDA_NOTES = 8 }; /* launches whose names an error can tell */
 
 typedef struct {
@@ -16,7 +18,9 @@ typedef struct {
     lt_device base;
     lt_cuda_api cu;
     lt_cu_device device;
-    bool retained; /* the primary context is ours to release */
+    pthread_t opener; /* makes the context while the caller goes on: a tenth of a second */
+    bool opening;     /* it was not yet waited for */
+    bool retained;    /* the primary context is ours to release */
     lt_cu_context context;
     lt_cu_stream stream; /* everything goes here, copies too: they are seen in order */
     lt_cu_event from, to;
@@ -41,7 +45,7 @@ typedef struct {
 /* Calls a function of the driver: 0, or -1 and a sentence that names the device and the call. */
 #define lt_cuda_try(d, name, args, err) lt_cuda_result(d, (d)->cu.name args, "cu" #name, err)
 
-int lt_cuda_enter(lt_cuda_device *d, lt_err *err); /* first in each operation: alive, current */
+int lt_cuda_enter(lt_cuda_device *d, lt_err *err); /* first in each operation: open, current */
 int lt_cuda_result(lt_cuda_device *d, lt_cu_result result, const char *call, lt_err *err);
 int lt_cuda_settle(lt_cuda_device *d, lt_err *err); /* waits for all launches */
 void lt_cuda_record(lt_cuda_device *d, const lt_kernel *k, const lt_launch *l); /* a launch */

@@ -35,11 +35,12 @@ static lt_source source_of(const lt_cuda_fake_image *image)
 
 /* ---- the device ---- */
 
+/* Its context is there. */
 static lt_device *open_device(void)
 {
     lt_device *dev = NULL;
     lt_err err = {""};
-    if (lt_cuda_open(&dev, 0, &err)) fail_msg("%s", err.text);
+    if (lt_cuda_open(&dev, 0, &err) || lt_device_sync(dev, &err)) fail_msg("%s", err.text);
     return dev;
 }
 
@@ -116,6 +117,32 @@ static void a_gpu_that_is_not_there_is_refused(void **state)
     assert_int_equal(lt_cuda_open(&dev, 1, &err), -1);
     assert_string_equal(err.text, "cuda:1: there is 1 GPU, counted from 0");
     assert_int_equal(lt_cuda_fake_alive(), 0);
+}
+
+static void a_context_that_cannot_be_made_is_told_by_every_operation(void **state)
+{
+    (void)state;
+    lt_cuda_fake *fake = lt_cuda_fake_use();
+    lt_device *dev = NULL;
+    lt_err err;
+    fake->fail_at = 11;
+    fake->fail_with = LT_CU_OUT_OF_MEMORY;
+    assert_int_equal(lt_cuda_open(&dev, 0, &err), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lt_device_sync(dev, &err), -1);
+        assert_string_equal(err.text, "cuda:0: cuDevicePrimaryCtxRetain: out of memory (2)");
+    }
+    close_clean(dev);
+}
+
+static void a_device_may_be_closed_before_its_context_is_there(void **state)
+{
+    (void)state;
+    lt_cuda_fake_use();
+    lt_device *dev = NULL;
+    lt_err err;
+    assert_int_equal(lt_cuda_open(&dev, 0, &err), 0);
+    close_clean(dev);
 }
 
 static void memory_begins_as_ff_and_copies_have_landed_when_they_return(void **state)
@@ -550,6 +577,8 @@ int main(void)
         cmocka_unit_test(the_architecture_follows_the_compute_capability),
         cmocka_unit_test(a_gpu_that_no_text_is_made_for_is_refused),
         cmocka_unit_test(a_gpu_that_is_not_there_is_refused),
+        cmocka_unit_test(a_context_that_cannot_be_made_is_told_by_every_operation),
+        cmocka_unit_test(a_device_may_be_closed_before_its_context_is_there),
         cmocka_unit_test(memory_begins_as_ff_and_copies_have_landed_when_they_return),
         cmocka_unit_test(no_memory_left_is_told_with_the_size),
         cmocka_unit_test(a_launch_carries_its_sizes_and_addresses),

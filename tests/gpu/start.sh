@@ -1,7 +1,7 @@
 #!/bin/bash
-# start.sh [FOLDER]: how long a second start of the tiny model takes to its first and only token, and
-# how much of it is spent outside of the driver. FOLDER holds what `make dist` collected; runs in the
-# project's root.
+# start.sh [FOLDER]: how long a second start of the tiny model takes to its first and only token,
+# and how much of that is spent outside of the driver. FOLDER holds what `make dist` collected; runs
+# in the project's root.
 set -u
 folder=$(realpath "${1:-build/dist}")
 work=$(mktemp -d)

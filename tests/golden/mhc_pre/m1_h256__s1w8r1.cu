@@ -12,6 +12,7 @@ enum {
     DOTS = (MIX + WARPS - 1) / WARPS,              // of a warp
     PRODUCTS = (VALUES - MIX + WARPS - 1) / WARPS,
     SHARE = (ROWS * VALUES + WARPS - 1) / WARPS,   // sums that a warp adds up
+    AT_ONCE = (WARPS - 1) * 32 * 8,                // columns that the warps but the last finish together
     PASSES = 20                  // of balancing comb
 };
 #define HC_EPS 0x1.0c6f7ap-20f
@@ -175,22 +176,38 @@ LT_DEV float collapsed_scale(const float *gram, const float *pre)
     return 1.0f / sqrtf(squares / (float)H + RMS_EPS);
 }
 
-LT_DEV float4 collapsed(const float *x, const float *pre)
+// 8 columns of all streams and of norm: 36 registers.
+typedef struct {
+    float4 low[STREAMS], high[STREAMS];
+    uint4 norm;
+} columns;
+
+LT_DEV void read_columns(columns *c, const float *x, const bf16 *norm, int d)
+{
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) {
+        c->low[i] = lt_ld128f(x + (size_t)i * H + d);
+        c->high[i] = lt_ld128f(x + (size_t)i * H + d + 4);
+    }
+    c->norm = lt_ld128(norm + d);
+}
+
+LT_DEV float4 collapsed(const float4 *x, const float *pre)
 {
     float4 sum;
     sum.x = sum.y = sum.z = sum.w = 0.0f;
     LT_UNROLL(STREAMS)
     for (int i = 0; i < STREAMS; i++) {
-        const float4 v = lt_ld128f(x + (size_t)i * H);
+        const float4 v = x[i];
         sum.x = fmaf(pre[i], v.x, sum.x), sum.y = fmaf(pre[i], v.y, sum.y);
         sum.z = fmaf(pre[i], v.z, sum.z), sum.w = fmaf(pre[i], v.w, sum.w);
     }
     return sum;
 }
 
-// pre and post of a row, one a lane; then its columns, by the warps but the last.
-LT_DEV void finish_row(bf16 *xn, float *post, const float *x, const float *total, const float *scale,
-                       const float *base, const bf16 *norm, int lane)
+// pre and post of a row, one a lane; then its columns, by the warps but the last. first: the thread's first ones.
+LT_DEV void finish_row(bf16 *xn, float *post, const float *x, const columns *first, const float *total,
+                       const float *scale, const float *base, const bf16 *norm, int lane)
 {
     const int j = lane % 8;
     const float gate = lt_sigmoid(fmaf(total[j] * row_scale(total), scale[j / 4], base[j]));
@@ -199,9 +216,11 @@ LT_DEV void finish_row(bf16 *xn, float *post, const float *x, const float *total
     for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
     if (threadIdx.x >= STREAMS && threadIdx.x < 2 * STREAMS) post[j - STREAMS] = 2.0f * gate;
     const float by = collapsed_scale(total + MIX, pre);
-    for (int d = threadIdx.x * 8; d < H; d += (WARPS - 1) * 32 * 8) {
-        const float4 low = collapsed(x + d, pre), high = collapsed(x + d + 4, pre);
-        const uint4 w = lt_ld128(norm + d);
+    columns now = *first;
+    for (int d = threadIdx.x * 8; d < H; d += AT_ONCE) {
+        if (d >= AT_ONCE) read_columns(&now, x, norm, d);
+        const float4 low = collapsed(now.low, pre), high = collapsed(now.high, pre);
+        const uint4 w = now.norm;
         uint4 out;
         out.x = lt_pack_bf16(low.x * by * lt_bf16lo_f32(w.x), low.y * by * lt_bf16hi_f32(w.x));
         out.y = lt_pack_bf16(low.z * by * lt_bf16lo_f32(w.y), low.w * by * lt_bf16hi_f32(w.y));
@@ -242,6 +261,9 @@ mhc_pre__m1_h256__s1w8r1(bf16 *xn, float *post, float *comb, const float *stream
         add_row(partial + (size_t)m * VALUES * SLICES + blockIdx.x, weights, streams + (size_t)m * STREAMS * H, column,
                 warp, lane);
     if (!lt_last_block(arrived + blockIdx.y, SLICES)) return;
+    const float *x = streams + (size_t)m0 * STREAMS * H;
+    columns first;
+    if (warp < WARPS - 1 && threadIdx.x * 8 < H) read_columns(&first, x, norm, threadIdx.x * 8);
     add_slices(total, partial, m0, warp, lane);
     __syncthreads();
     if (warp == WARPS - 1) {
@@ -250,9 +272,12 @@ mhc_pre__m1_h256__s1w8r1(bf16 *xn, float *post, float *comb, const float *stream
         return;
     }
     LT_UNROLL(1)
-    for (int r = 0; r < ROWS && m0 + r < M; r++)
-        finish_row(xn + (size_t)(m0 + r) * H, post + (m0 + r) * STREAMS, streams + (size_t)(m0 + r) * STREAMS * H,
-                   total + r * VALUES, scale, base, norm, lane);
+    for (int r = 0; r < ROWS && m0 + r < M; r++) {
+        const float *row = x + (size_t)r * STREAMS * H;
+        if (r > 0 && threadIdx.x * 8 < H) read_columns(&first, row, norm, threadIdx.x * 8);
+        finish_row(xn + (size_t)(m0 + r) * H, post + (m0 + r) * STREAMS, row, &first, total + r * VALUES, scale, base,
+                   norm, lane);
+    }
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { mhc_pre__m1_h256__s1w8r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(float **)a[8], *(u32 **)a[9]); }
