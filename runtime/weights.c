@@ -186,7 +186,7 @@ int lt_weights_each(const lt_tensor *t, size_t offset, size_t bytes, size_t piec
         const size_t n = smaller(piece_bytes, end - offset);
         advise(data + offset + n, smaller(piece_bytes, end - offset - n), MADV_WILLNEED);
         ended = take(ctx, offset, (lt_span){data + offset, n});
-        if (n >= RELEASED) advise(data + offset, n, MADV_DONTNEED); /* a later look reads the file */
+        if (n >= RELEASED) advise(data + offset, n, MADV_DONTNEED); /* read again where needed */
         offset += n;
     }
     return ended;
@@ -238,7 +238,7 @@ void lt_weights_gather(const lt_tensor *t, lt_weight_runs r, void *to)
         const size_t end = from + smaller(most, r.count - from);
         advise_runs(first, r, end, end + smaller(most, r.count - end), MADV_WILLNEED);
         for (size_t i = from; i < end; i++, at += r.width) memcpy(at, first + i * r.pitch, r.width);
-        advise_runs(first, r, from, end, MADV_DONTNEED);
+        if ((end - from) * r.width >= RELEASED) advise_runs(first, r, from, end, MADV_DONTNEED);
         from = end;
     }
 }
