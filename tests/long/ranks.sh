@@ -3,20 +3,20 @@
 # would make: what comes out is the whole model's. Both recipes.
 #
 # logits: rms difference of the joined logits from the whole model's; their rms is 3.2.
-#   reference 0.033: both round to bf16 everywhere, and differ where y is rounded: once on one side,
-#   on each rank and once more on the other. All the roundings of bf16 together put this model 0.0333
-#   away from float32 (tests/long/model.sh allows twice that), these few of them no further.
+#   reference 0.033: both sides round to bf16 everywhere and differ where y is rounded: once on one
+#   side, on each rank and once more on the other. All the roundings to bf16 together put this model
+#   0.0333 away from float32 (tests/long/model.sh allows twice that), these few no further.
 #   card 0.244: what is not stored in NVFP4 or E4M3 is quantised, here a slice and there the whole,
-#   under other scales. Each of both is 0.122 away from float32.
-# Then the steps whose value is partial, with equal inputs on both sides, the worst of each kind; rms
-# of the difference.
-#   rounded: as a part of the rms of what n + 2 roundings to bf16 do in the worst way (the ranks'
-#   parts, their sum, the whole): at most 1. In reference all; in card the dense FFN, which is stored
-#   in NVFP4, under scales for 16 columns and inputs, and whose slices have the same codes.
+#   under other scales. Each side is 0.122 away from float32.
+# Then the steps whose value is partial, with equal inputs on both sides, the worst of each kind:
+# the rms of the difference
 #   part: as a part of y, where slices are quantised. A weight in NVFP4 is off by 0.1 of itself, two
 #   quantisations of it by 0.14, and two such weights follow each other: 0.2. E4M3 is off by 0.026,
 #   of weights and inputs, on both sides: 0.052.
-# apart: with equal inputs the logits differ by sums of 256 products in f32 at most.
+#   rounded: as a part of what ranks + 2 roundings to bf16 do in the worst way (the ranks' parts,
+#   their sum, the whole): at most 1. In reference all; in card the dense FFN, which is stored in
+#   NVFP4: its slices have the codes and scales of the whole, and so have its inputs.
+# apart: with equal inputs the logits differ by the order of sums of 256 products in f32.
 set -u
 lathe=$1/lathe
 work=$(mktemp -d)

@@ -382,8 +382,10 @@ return function(argv)
             has_input_scale = weight.has_input_scale, parts = whole(weight.parts),
             more = whole(weight.more) }
     end
-    local made = weights.make(target, found, list, function(_, _, n) read = n end)
-    local hand = weights.make(target, { weights = cut }, others, function(_, _, n) again = n end)
+    local function none() return { kernels = {}, loaded = {} } end
+    local made = weights.make(target, found, list, none(), function(_, _, n) read = n end)
+    local hand = weights.make(target, { weights = cut }, others, none(),
+        function(_, _, n) again = n end)
     local arrays, differ, unknown = 0, 0, 0
     for i, weight in ipairs(list) do
         for key, buffer in pairs(made[weight]) do
