@@ -86,8 +86,9 @@ function place.new(target, c, left)
     return placed
 end
 
--- Opens a device by name; the target of place.new, of plans (is_apart: memory.place) and sessions. arch_name: whose text it runs, sms: chosen for
--- how many multiprocessors; only the CPU device plays another device than itself.
+-- Opens a device by name; the target of place.new, of plans (is_apart: memory.place) and sessions.
+-- arch_name: whose text it runs, sms: chosen for how many multiprocessors; only the CPU device
+-- plays another device than itself.
 function place.open(name, families, arch_name, sms)
     fault.expect(lathe.prepare())
     local device, info, dev = choice.device(name)

@@ -75,7 +75,8 @@ end
 function ask.target(arch_name, sms)
     return {
         families = choice.catalog(), arch = arch_name, dev = choice.facts(arch_name, sms),
-        is_cpu = arch_name == "cpu", is_apart = arch_name == "cpu", memory = MEMORY[arch_name], named = arch_name,
+        is_cpu = arch_name == "cpu", is_apart = arch_name == "cpu", memory = MEMORY[arch_name],
+        named = arch_name,
     }
 end
 

@@ -96,8 +96,8 @@ local function check_args(op, kernel)
     end
 end
 
--- target: families, arch, dev, is_apart (memory.place); no device is asked. known: kernels of former plans, by
--- operator, or nil. nil and a sentence where a shape is not served, or:
+-- target: families, arch, dev, is_apart (memory.place); no device is asked. known: kernels of
+-- former plans, by operator, or nil. nil and a sentence where a shape is not served, or:
 --   steps: { site, section, args, kernel, partial = of so many ranks whose values are to be
 --   summed before the next step, or nil }; weights: the circuit's
 --   places, homes: by value, as memory.place gives them

@@ -42,8 +42,8 @@ local function one_of_each(list)
     return some
 end
 
--- target: as plan.try has it; found: a checkpoint, of which no value is read. The kernels, as a list
--- and as weights.make takes them.
+-- target: as plan.try has it; found: a checkpoint, of which no value is read. The kernels, as a
+-- list and as weights.make takes them.
 function rehearsal.kernels(target, found, list)
     local kernels, by_key = {}, {}
     local stage = {
