@@ -39,7 +39,7 @@ function loading.open(options, capacity)
     local formats = fault.expect(recipe.find(options.recipe))
     local shown <close> = progress.new()
     local start = lathe.now_us()
-    local target = place.open(options.device, choice.catalog(), played(options))
+    local target = place.open(options.device, nil, played(options))
     local s = session.open({
         target = target, found = rank.take(options, ask.checkpoint(options.model)),
         formats = formats, capacity = capacity,

@@ -87,8 +87,8 @@ function place.new(target, c, left)
 end
 
 -- Opens a device by name; the target of place.new, of plans (is_apart: memory.place) and sessions.
--- arch_name: whose text it runs, sms: chosen for how many multiprocessors; only the CPU device
--- plays another device than itself.
+-- families: a catalog, or nil. arch_name: whose text it runs, sms: chosen for how many
+-- multiprocessors; only the CPU device plays another device than itself.
 function place.open(name, families, arch_name, sms)
     fault.expect(lathe.prepare())
     local device, info, dev = choice.device(name)
@@ -101,8 +101,8 @@ function place.open(name, families, arch_name, sms)
             info.name, own, arch_name))
     end
     return {
-        device = device, info = info, dev = dev, arch = own, families = families, is_cpu = is_cpu,
-        is_apart = is_cpu,
+        device = device, info = info, dev = dev, arch = own, is_cpu = is_cpu, is_apart = is_cpu,
+        families = families or choice.catalog(),
     }
 end
 

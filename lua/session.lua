@@ -69,8 +69,8 @@ function session:program(rows, target)
     local s = self
     local start <const> = lathe.now_us()
     local circuit = glm5_next.circuit(s.found, s.formats, rows, s.capacity)
-    if not s.made then share(s, circuit) end
     local p = { rows = rows, plan = plan.make(target, circuit) }
+    if not s.made then share(s, circuit) end
     p.tokens, p.positions = alloc(s, 4 * rows), alloc(s, 4 * rows)
     p.slots, p.snaps = alloc(s, 4 * rows, 0), alloc(s, 4 * rows)
     write_ints(p.snaps, fill_list(rows, -1))

@@ -76,7 +76,7 @@ end
 local function open(options, contexts, found, shown)
     local start = lathe.now_us()
     local s = session.open({
-        found = found, target = place.open(options.device, choice.catalog()),
+        found = found, target = place.open(options.device),
         formats = fault.expect(recipe.find(options.recipe or "card")),
         capacity = contexts[#contexts],
         tell = function(done, count, bytes)

@@ -186,7 +186,7 @@ int lt_weights_each(const lt_tensor *t, size_t offset, size_t bytes, size_t piec
         const size_t n = smaller(piece_bytes, end - offset);
         advise(data + offset + n, smaller(piece_bytes, end - offset - n), MADV_WILLNEED);
         ended = take(ctx, offset, (lt_span){data + offset, n});
-        if (n >= RELEASED) advise(data + offset, n, MADV_DONTNEED); /* read again where needed */
+        if (n >= RELEASED) advise(data + offset, n, MADV_DONTNEED); /* a later look reads again */
         offset += n;
     }
     return ended;

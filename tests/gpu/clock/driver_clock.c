@@ -1,8 +1,8 @@
 /* driver_clock.c: a libcuda.so.1 that hands every call of lathe on to the real driver, the file
- * that CLOCK_DRIVER names, and says at the end how long they took until the context was given back:
- * what a run costs besides is lathe's own. Blocking calls and opening the driver count as the
- * driver's.
- * CLOCK_BEGIN: when the process was started, nanoseconds since 1970. */
+ * that CLOCK_DRIVER names, and says at the end how long they took until the context was given
+ * back: what a run takes longer than its calls one after the other is lathe's own. Blocking calls
+ * and opening the driver count as the driver's. CLOCK_BEGIN: when the process was started,
+ * nanoseconds since 1970. */
 #define _GNU_SOURCE
 #include "runtime/cuda/driver.h"
 
