@@ -44,9 +44,9 @@ return family("mhc_pre", {
     end,
 
     knobs = {
-        { "steps", 1, 2 },       -- of 64 columns, that a block takes
-        { "warps", 17, 8, 12, 16 },  -- of a block, which share the dots; all but one the columns
-        { "rows", 1, 2, 4 },     -- that a block carries: reuse of fn
+        { "steps", 2, 1 },           -- of 64 columns, that a block takes
+        { "warps", 12, 8, 16, 17 },  -- of a block, which share the dots; all but one the columns
+        { "rows", 1, 2, 4 },         -- that a block carries: reuse of fn
     },
     class = function(_, v) return ("slice%d"):format(STEP * v.steps) end,
     keep = function(s, v)

@@ -9,8 +9,8 @@ local WARP_SUMS <const> = 512          -- bytes of a warp's sums for one tile an
 local STATIC_SHARED <const> = 48 * 1024
 
 moe.KNOBS = {
-    { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
-    { "split", 4, 2, 8, 1, 16 },  -- warps of a block that share one K
+    { "tiles", 2, 1, 4 },         -- tiles a warp carries: reuse of x
+    { "split", 1, 4, 2, 8, 16 },  -- warps of a block that share one K
     { "groups", 2, 4, 1 },        -- groups of such warps in a block
     { "unroll", 2, 4 },           -- pairs of chunks in flight
     { "join", 1, 0 },             -- an expert is read once for all slots that chose it, or for each
@@ -54,12 +54,14 @@ local function is_block_kept(s, v, units)
 end
 
 -- Wanted: 12 to 48 warps a multiprocessor for one row and one tile a warp, so that the same shares
--- of K are kept for all rows.
+-- of K are kept for all rows; several tiles a warp where one row has that many warps without shares.
 local function is_spread(s, v, dev, units)
-    local warps = tile.count(s.N) * v.split * s.TOPK
+    local tiles = tile.count(s.N) * s.TOPK
+    local warps = tiles * v.split
     local could_split = 2 * v.split <= most_warps(s, v) and units >= 2 * v.split * v.unroll
     return (warps >= 12 * dev.sms or not could_split)
         and (v.split == 1 or warps < 48 * dev.sms)
+        and (v.tiles == 1 or s.M > 1 or tiles >= 12 * dev.sms)
 end
 
 -- units: of K, each what a warp loads at once; those of NVFP4 where none are given.

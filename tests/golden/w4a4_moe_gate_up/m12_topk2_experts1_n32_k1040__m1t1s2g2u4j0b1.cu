@@ -1,8 +1,8 @@
-/* family w4a16_moe.gate_up rev 1, shape m12_topk2_experts1_n32_k1040, variant t2s4g1u2j0, class mma.bf16_4 */
-// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; code * scale * 2^-7 is exact in bf16.
-// Lane (g, t) holds rows g and g + 8 of a tile, the scale group 16t .. 16t + 15 of each chunk of 64 k; x
+/* family w4a4_moe.gate_up rev 1, shape m12_topk2_experts1_n32_k1040, variant m1t1s2g2u4j0b1, class mma.bf16_2 */
+// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16, code * scale *
+// 2^-7, exact. Lane (g, t) holds rows g and g + 8 of a tile, the scale group 16t .. 16t + 15 of each chunk of 64 k; x
 // lies the same way, so K is summed in a permuted order, the same for every slot.
-enum { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 1040, TILES = 2, SPLIT = 4, GROUPS = 1, UNROLL = 2, JOIN = 0 };
+enum { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 1040, MMA = 1, TILES = 1, SPLIT = 2, GROUPS = 2, UNROLL = 4, JOIN = 0, BLOCK = 1 };
 enum {
     SLOTS = M * TOPK,
     SHARE = SLOTS / 12,    // slots that read one row of x
@@ -14,8 +14,10 @@ enum {
     COLUMNS = JOIN ? M : 1,       // slots that one reading serves
     HALVES = (COLUMNS + 7) / 8,   // mma columns hold eight of them
     COUNT = TILES * HALVES * 4,   // sums of a lane
-    SMALL = UNROLL * TILES * HALVES <= 2,        // 80 registers, or 96 in a block of 4 warps, are enough
-    RESIDENT = SMALL && WARPS < 16 ? 20 / WARPS + (WARPS == 8) : 1  // blocks of a multiprocessor
+    SMALL = BLOCK && UNROLL * TILES * HALVES <= 2,  // 80 registers, or 96 in a block of 4 warps, are enough
+    RESIDENT = SMALL && WARPS < 16 ? 20 / WARPS + (WARPS == 8) : 1,  // blocks of a multiprocessor
+    WIDE = UNITS * 128,           // of a row in shared memory
+    STRIDE = WIDE + 8
 };
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
 // NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
@@ -55,6 +57,42 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
         a[j][2] = lt_mul_bf16x2(a[j][2], upper);
         a[j][3] = lt_mul_bf16x2(a[j][3], lower);
     }
+}
+// NVFP4 rows of activations as bf16: b[i] = values 2i, 2i + 1 of a group, code * scale * 2^-7, exact. A scale's sign is
+// ignored, as the block-scaled mma does.
+LT_DEV void fp4_expand(u32 *b, uint2 codes, e4m3 scale)
+{
+    const u32 factor = lt_byte_perm(lt_f32_bits(lt_ue4m3_f32(scale.x) * 0x1p119f), 0, 0x3232);  // both halves
+    LT_UNROLL(2)
+    for (int h = 0; h < 2; h++) {
+        const u32 even = h ? codes.y : codes.x, odd = even >> 4;
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const u32 two = lt_byte_perm(even, odd, 0x4400 + 0x1111 * i);  // a half: its code and a neighbour, twice
+            b[4 * h + i] = lt_mul_bf16x2((two << 4 & 0x80008000u) | (two << 6 & 0x01c001c0u), factor);
+        }
+    }
+}
+
+LT_DEV void fp4_expand16(u32 *b, const u8 *codes, const e4m3 *scales, size_t at)  // values at .. at + 15
+{
+    fp4_expand(b, *(const uint2 *)(codes + at / 2), scales[at / 16]);
+}
+// Rows of x in shared memory: WIDE bf16 each, STRIDE apart, so that eight lanes' 16 bytes lie in different banks.
+LT_DEV void staged_put16(bf16 *rows, int row, int k, const u32 *b)
+{
+    uint4 lo, hi;
+    lo.x = b[0], lo.y = b[1], lo.z = b[2], lo.w = b[3];
+    hi.x = b[4], hi.y = b[5], hi.z = b[6], hi.w = b[7];
+    lt_st128(rows + row * STRIDE + k, lo);
+    lt_st128(rows + row * STRIDE + k + 8, hi);
+}
+
+LT_DEV void staged_get16(u32 *b, const bf16 *rows, int row, int k)
+{
+    const uint4 lo = lt_ld128(rows + row * STRIDE + k), hi = lt_ld128(rows + row * STRIDE + k + 8);
+    b[0] = lo.x, b[1] = lo.y, b[2] = lo.z, b[3] = lo.w;
+    b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
 }
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
 // Always in ascending K, so that the bits do not depend on who comes last.
@@ -102,17 +140,27 @@ LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 
     }
 }
 
-LT_DEV void load_row(u32 *b, const bf16 *x, size_t at, int is_there)  // 16 values
+LT_DEV void zero16(u32 *b)
 {
-    uint4 lo, hi;
-    lo.x = lo.y = lo.z = lo.w = 0;
-    hi = lo;
-    if (is_there) {
-        lo = lt_ld128(x + at);
-        hi = lt_ld128(x + at + 8);
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) b[i] = 0;
+}
+
+LT_DEV void stage_rows(bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int columns)  // by the whole block
+{
+    for (int i = threadIdx.x; i < columns * (WIDE / 16); i += 32 * WARPS) {
+        const int m = i / (WIDE / 16), k = i % (WIDE / 16) * 16;
+        u32 b[8];
+        zero16(b);
+        if (k < K) fp4_expand16(b, x, xs, (size_t)(slots[m] / SHARE) * K + k);
+        staged_put16(rows, m, k, b);
     }
-    b[0] = lo.x, b[1] = lo.y, b[2] = lo.z, b[3] = lo.w;
-    b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
+}
+
+LT_DEV void load_row(u32 *b, const bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int m, int columns, int k)
+{
+    zero16(b);
+    if (m < columns) staged_get16(b, rows, m, k);
 }
 
 LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b)[2][8])
@@ -133,11 +181,12 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-w4a16_moe_gate_up__m12_topk2_experts1_n32_k1040__t2s4g1u2j0(bf16 *y, const bf16 *x, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1t1s2g2u4j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
     const int first = UNITS * share / SPLIT, end = UNITS * (share + 1) / SPLIT;
+    LT_DYN_SHARED(bf16, rows);
 
     lt_pdl_wait();
     lt_pdl_launch();
@@ -159,17 +208,18 @@ w4a16_moe_gate_up__m12_topk2_experts1_n32_k1040__t2s4g1u2j0(bf16 *y, const bf16 
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
             channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
         }
+        __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
+        stage_rows(rows, x, xs, slots, columns);
+        __syncthreads();
         for (int unit = first; unit < end; unit += UNROLL) {
             LT_UNROLL(UNROLL)
             for (int u = 0; u < UNROLL; u++) {
                 if (unit + u < end) {
                     u32 b[HALVES][2][8];
                     LT_UNROLL(2 * HALVES)
-                    for (int i = 0; i < 2 * HALVES; i++) {
-                        const int m = i / 2 * 8 + g, k = (unit + u) * 128 + i % 2 * 64 + t * 16;
-                        const size_t row = m < columns ? slots[m] / SHARE : 0;
-                        load_row(b[i / 2][i % 2], x, row * K + k, m < columns && k < K);
-                    }
+                    for (int i = 0; i < 2 * HALVES; i++)
+                        load_row(b[i / 2][i % 2], rows, x, xs, slots, i / 2 * 8 + g, columns,
+                                 (unit + u) * 128 + i % 2 * 64 + t * 16);
                     add_unit(sum, weights[u], scale[u], b);
                 }
                 if (unit + u + UNROLL < end)
@@ -184,11 +234,12 @@ w4a16_moe_gate_up__m12_topk2_experts1_n32_k1040__t2s4g1u2j0(bf16 *y, const bf16 
             for (int j = 0; j < HALVES * 4; j++) {
                 const int m = j / 4 * 8 + 2 * t + j % 2, n = (tile0 + i) * 16 + g + j / 2 % 2 * 8;
                 if (m >= columns || n >= N) continue;
-                y[(size_t)slots[m] * N + n] = lt_f32_bf16(sum[i][j / 4][j % 4] * FP4_UNSCALE * channel[i]);
+                const float total = sum[i][j / 4][j % 4] * (FP4_UNSCALE * FP4_UNSCALE);
+                y[(size_t)slots[m] * N + n] = lt_f32_bf16(total * (gs[slots[m] / SHARE] * channel[i]));
             }
         }
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w4a16_moe_gate_up__m12_topk2_experts1_n32_k1040__t2s4g1u2j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const u8 **)a[3], *(const e4m3 **)a[4], *(const float **)a[5]); }
+void lt_entry(void **a) { w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1t1s2g2u4j0b1(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
 #endif

@@ -1,7 +1,7 @@
-/* family bf16_moe.gate_up rev 1, shape m12_topk2_experts1_n32_k520, variant t2s8g1u2j0, class mma.bf16_8 */
+/* family bf16_moe.gate_up rev 1, shape m12_topk2_experts1_n32_k520, variant t1s8g1u2j0, class mma.bf16_8 */
 // Weights are the 16-row operand of m16n8k16, slots of one expert the columns. Lane (g, t) holds rows g and g + 8 of a
 // tile, k 8t .. 8t + 7 of each chunk; x lies the same way, so K is summed in a permuted order, the same for every slot.
-enum { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 520, TILES = 2, SPLIT = 8, GROUPS = 1, UNROLL = 2, JOIN = 0 };
+enum { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 520, TILES = 1, SPLIT = 8, GROUPS = 1, UNROLL = 2, JOIN = 0 };
 enum {
     SLOTS = M * TOPK,
     SHARE = SLOTS / 12,    // slots that read one row of x
@@ -84,7 +84,7 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*w)[2], u32 (*b)[4])
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-bf16_moe_gate_up__m12_topk2_experts1_n32_k520__t2s8g1u2j0(bf16 *y, const bf16 *x, const i32 *ids, const bf16 *w)
+bf16_moe_gate_up__m12_topk2_experts1_n32_k520__t1s8g1u2j0(bf16 *y, const bf16 *x, const i32 *ids, const bf16 *w)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
@@ -135,5 +135,5 @@ bf16_moe_gate_up__m12_topk2_experts1_n32_k520__t2s8g1u2j0(bf16 *y, const bf16 *x
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { bf16_moe_gate_up__m12_topk2_experts1_n32_k520__t2s8g1u2j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const bf16 **)a[3]); }
+void lt_entry(void **a) { bf16_moe_gate_up__m12_topk2_experts1_n32_k520__t1s8g1u2j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const bf16 **)a[3]); }
 #endif

@@ -1,7 +1,7 @@
-/* family bf16_moe.down rev 1, shape m3_topk4_experts1_n48_k256, variant t2s1g4u4j0, class mma.bf16_1 */
+/* family bf16_moe.down rev 1, shape m3_topk4_experts1_n48_k256, variant t1s2g2u4j0, class mma.bf16_2 */
 // Weights are the 16-row operand of m16n8k16, slots of one expert the columns. Lane (g, t) holds rows g and g + 8 of a
 // tile, k 8t .. 8t + 7 of each chunk; x lies the same way, so K is summed in a permuted order, the same for every slot.
-enum { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 256, TILES = 2, SPLIT = 1, GROUPS = 4, UNROLL = 4, JOIN = 0 };
+enum { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 256, TILES = 1, SPLIT = 2, GROUPS = 2, UNROLL = 4, JOIN = 0 };
 enum {
     SLOTS = M * TOPK,
     SHARE = SLOTS / 12,    // slots that read one row of x
@@ -14,6 +14,41 @@ enum {
     COUNT = TILES * HALVES * 4,   // sums of a lane
     RESIDENT = UNROLL * TILES * HALVES <= 2 && WARPS < 16 ? 24 / WARPS : 1  // blocks of a multiprocessor
 };
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+{
+    LT_SHARED2(float, room, WARPS, COUNT * 32);
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    __syncthreads();
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
 
 LT_DEV void load_weights(uint4 (*w)[2], const bf16 *packed, int expert, int tile0, int chunk, int lane)
 {
@@ -49,7 +84,7 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*w)[2], u32 (*b)[4])
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-bf16_moe_down__m3_topk4_experts1_n48_k256__t2s1g4u4j0(bf16 *y, const bf16 *x, const i32 *ids, const bf16 *w)
+bf16_moe_down__m3_topk4_experts1_n48_k256__t1s2g2u4j0(bf16 *y, const bf16 *x, const i32 *ids, const bf16 *w)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
@@ -86,6 +121,7 @@ bf16_moe_down__m3_topk4_experts1_n48_k256__t2s1g4u4j0(bf16 *y, const bf16 *x, co
                     load_weights(weights[u], w, expert, tile0, chunk + u + UNROLL, lane);
             }
         }
+        sums_of_warps(&sum[0][0][0], warp, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
@@ -99,5 +135,5 @@ bf16_moe_down__m3_topk4_experts1_n48_k256__t2s1g4u4j0(bf16 *y, const bf16 *x, co
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { bf16_moe_down__m3_topk4_experts1_n48_k256__t2s1g4u4j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const bf16 **)a[3]); }
+void lt_entry(void **a) { bf16_moe_down__m3_topk4_experts1_n48_k256__t1s2g2u4j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const bf16 **)a[3]); }
 #endif

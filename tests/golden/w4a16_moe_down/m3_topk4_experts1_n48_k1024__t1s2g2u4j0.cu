@@ -1,8 +1,8 @@
-/* family w4a16_moe.down rev 1, shape m3_topk4_experts1_n48_k1024, variant t2s1g4u4j0, class mma.bf16_1 */
+/* family w4a16_moe.down rev 1, shape m3_topk4_experts1_n48_k1024, variant t1s2g2u4j0, class mma.bf16_2 */
 // Weights are the 16-row operand of m16n8k16, slots of one expert the columns; code * scale * 2^-7 is exact in bf16.
 // Lane (g, t) holds rows g and g + 8 of a tile, the scale group 16t .. 16t + 15 of each chunk of 64 k; x
 // lies the same way, so K is summed in a permuted order, the same for every slot.
-enum { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 1024, TILES = 2, SPLIT = 1, GROUPS = 4, UNROLL = 4, JOIN = 0 };
+enum { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 1024, TILES = 1, SPLIT = 2, GROUPS = 2, UNROLL = 4, JOIN = 0 };
 enum {
     SLOTS = M * TOPK,
     SHARE = SLOTS / 12,    // slots that read one row of x
@@ -56,6 +56,41 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
         a[j][3] = lt_mul_bf16x2(a[j][3], lower);
     }
 }
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+{
+    LT_SHARED2(float, room, WARPS, COUNT * 32);
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    __syncthreads();
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
 
 LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
                          int unit, int lane)
@@ -98,7 +133,7 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-w4a16_moe_down__m3_topk4_experts1_n48_k1024__t2s1g4u4j0(bf16 *y, const bf16 *x, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+w4a16_moe_down__m3_topk4_experts1_n48_k1024__t1s2g2u4j0(bf16 *y, const bf16 *x, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
@@ -141,6 +176,7 @@ w4a16_moe_down__m3_topk4_experts1_n48_k1024__t2s1g4u4j0(bf16 *y, const bf16 *x, 
                     load_weights(weights[u], scale[u], w, ws, expert, tile0, unit + u + UNROLL, lane);
             }
         }
+        sums_of_warps(&sum[0][0][0], warp, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
@@ -154,5 +190,5 @@ w4a16_moe_down__m3_topk4_experts1_n48_k1024__t2s1g4u4j0(bf16 *y, const bf16 *x, 
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w4a16_moe_down__m3_topk4_experts1_n48_k1024__t2s1g4u4j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const u8 **)a[3], *(const e4m3 **)a[4], *(const float **)a[5]); }
+void lt_entry(void **a) { w4a16_moe_down__m3_topk4_experts1_n48_k1024__t1s2g2u4j0(*(bf16 **)a[0], *(const bf16 **)a[1], *(const i32 **)a[2], *(const u8 **)a[3], *(const e4m3 **)a[4], *(const float **)a[5]); }
 #endif

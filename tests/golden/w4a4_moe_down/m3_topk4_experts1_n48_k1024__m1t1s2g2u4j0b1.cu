@@ -1,12 +1,12 @@
-/* family w4a4_moe.gate_up rev 1, shape m12_topk2_experts1_n32_k1040, variant m1t2s4g1u2j0b0, class mma.bf16_4 */
+/* family w4a4_moe.down rev 1, shape m3_topk4_experts1_n48_k1024, variant m1t1s2g2u4j0b1, class mma.bf16_2 */
 // Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16, code * scale *
 // 2^-7, exact. Lane (g, t) holds rows g and g + 8 of a tile, the scale group 16t .. 16t + 15 of each chunk of 64 k; x
 // lies the same way, so K is summed in a permuted order, the same for every slot.
-enum { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 1040, MMA = 1, TILES = 2, SPLIT = 4, GROUPS = 1, UNROLL = 2, JOIN = 0, BLOCK = 0 };
+enum { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 1024, MMA = 1, TILES = 1, SPLIT = 2, GROUPS = 2, UNROLL = 4, JOIN = 0, BLOCK = 1 };
 enum {
     SLOTS = M * TOPK,
     SHARE = SLOTS / 12,    // slots that read one row of x
-    SCALES = 2,  // of an expert: a tensor each
+    SCALES = 1,  // of an expert: a tensor each
     UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
     WARPS = SPLIT * GROUPS,       // of a block
     PARTS = 1,
@@ -146,10 +146,21 @@ LT_DEV void zero16(u32 *b)
     for (int i = 0; i < 8; i++) b[i] = 0;
 }
 
+LT_DEV void stage_rows(bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int columns)  // by the whole block
+{
+    for (int i = threadIdx.x; i < columns * (WIDE / 16); i += 32 * WARPS) {
+        const int m = i / (WIDE / 16), k = i % (WIDE / 16) * 16;
+        u32 b[8];
+        zero16(b);
+        if (k < K) fp4_expand16(b, x, xs, (size_t)(slots[m] / SHARE) * K + k);
+        staged_put16(rows, m, k, b);
+    }
+}
+
 LT_DEV void load_row(u32 *b, const bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int m, int columns, int k)
 {
     zero16(b);
-    if (m < columns && k < K) fp4_expand16(b, x, xs, (size_t)(slots[m] / SHARE) * K + k);
+    if (m < columns) staged_get16(b, rows, m, k);
 }
 
 LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b)[2][8])
@@ -170,7 +181,7 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1t2s4g1u2j0b0(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+w4a4_moe_down__m3_topk4_experts1_n48_k1024__m1t1s2g2u4j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
@@ -197,6 +208,9 @@ w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1t2s4g1u2j0b0(bf16 *y, const u8
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
             channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
         }
+        __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
+        stage_rows(rows, x, xs, slots, columns);
+        __syncthreads();
         for (int unit = first; unit < end; unit += UNROLL) {
             LT_UNROLL(UNROLL)
             for (int u = 0; u < UNROLL; u++) {
@@ -227,5 +241,5 @@ w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1t2s4g1u2j0b0(bf16 *y, const u8
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1t2s4g1u2j0b0(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
+void lt_entry(void **a) { w4a4_moe_down__m3_topk4_experts1_n48_k1024__m1t1s2g2u4j0b1(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
 #endif
