@@ -14,6 +14,9 @@ function floor.us(key, work)
     return device and device[1] + work.bytes / device[2]
 end
 
+-- Bytes a microsecond that the memory gives; nil for a device that was not measured.
+function floor.bandwidth(key) return DEVICES[key] and DEVICES[key][2] end
+
 -- Microseconds that bytes alone take, however many launches move them.
 function floor.bytes_us(key, bytes)
     local device = DEVICES[key]

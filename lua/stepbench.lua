@@ -32,6 +32,7 @@ function stepbench.declare(command)
         :target("shape_name")
     command:option("--contexts", "tokens that the sequence has, such as 1024,16384")
     command:option("--recipe", "precision: card (default) or reference")
+    command:option("--html", "write a page with a roofline and the step's timeline to this file")
     rank.declare(command)
 end
 
@@ -141,12 +142,27 @@ local function time_group(s, group)
     return {
         kernel = group.kernel.name, section = group.section, launches = count, us = timing.us,
         spread = 100 * timing.spread, total = timing.us * count, bytes = work.bytes,
+        flops = work.flops,
         gbps = work.bytes / timing.us / 1e3, floor = least,
         floor_share = least and 100 * least / timing.us,
     }
 end
 
--- Rows by kernel, what takes longest first. Each launch finds the inputs that a step left for it.
+-- The launches of a step in their order, each with the time of its kernel alone.
+local function launches_of(p, rows)
+    local us, list = {}, {}
+    for _, row in ipairs(rows) do us[row.kernel] = row.us end
+    for i, step in ipairs(p.plan.steps) do
+        list[i] = {
+            site = step.site, section = step.section, kernel = step.kernel.name,
+            us = us[step.kernel.name],
+        }
+    end
+    return list
+end
+
+-- Rows by kernel, what takes longest first, their sum, and the launches. Each launch finds the
+-- inputs that a step left for it.
 local function time_kernels(s, shown)
     local target = setmetatable({ is_apart = true }, { __index = s.target })
     local p = s:program(1, target)
@@ -162,10 +178,10 @@ local function time_kernels(s, shown)
         if a.total ~= b.total then return a.total > b.total end
         return a.kernel < b.kernel
     end)
-    return rows, sum
+    return rows, sum, launches_of(p, rows)
 end
 
--- { steps, kernels, sum_us of the kernels alone, load_seconds, session }
+-- { steps, kernels, launches, sum_us of the kernels alone, load_seconds, session }
 function stepbench.run(options)
     local shown <close> = progress.new()
     local found = rank.take(options, found_of(options))
@@ -177,7 +193,7 @@ function stepbench.run(options)
         result.steps[i] = time_whole(s, tokens)
     end
     s.length = contexts[1] - 1
-    result.kernels, result.sum_us = time_kernels(s, shown)
+    result.kernels, result.sum_us, result.launches = time_kernels(s, shown)
     return result
 end
 

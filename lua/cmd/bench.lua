@@ -4,6 +4,7 @@ local check = require("lua.check")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local floor = require("lua.floor")
+local page = require("lua.page")
 local place = require("lua.place")
 local progress = require("lua.progress")
 local report = require("lua.report")
@@ -75,7 +76,7 @@ local function time(target, copies, kernel)
 end
 
 local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "seed" }
-local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank" }
+local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "html" }
 
 local function check_options(options, is_model)
     if options.all and options.knobs then
@@ -159,6 +160,22 @@ local KERNELS <const> = {
     { "floor_share", "% of floor", format = report.number },
 }
 
+local function write_page(path, about, r)
+    local title = ("%s, rank %d of %d"):format(about.model, about.rank, about.ranks)
+    local lines = {
+        ("%s, driver %s, lathe bench"):format(about.device, about.driver),
+        ("The kernels alone take %.3f ms together, at %d tokens."):format(r.sum_us / 1e3,
+            r.steps[1].context),
+    }
+    local text = page.text({ title = title, lines = lines, key = r.session.target.info.key },
+        r.launches, { STEPS, r.steps }, { KERNELS, r.kernels })
+    local file, why = io.open(path, "w")
+    if not file then fault.usage(("--html: %s"):format(why)) end
+    if not (file:write(text) and file:close()) then
+        fault.device(("--html: %s cannot be written (is the disk full?)"):format(path))
+    end
+end
+
 local function bench_model(options)
     local r = stepbench.run(options)
     local info, found = r.session.target.info, r.session.found
@@ -166,6 +183,7 @@ local function bench_model(options)
         model = found.folder, rank = found.rank, ranks = found.ranks, device = info.model,
         driver = info.driver, load_seconds = r.load_seconds, sum_us = r.sum_us,
     }
+    if options.html then write_page(options.html, about, r) end
     if options.json then
         about.steps, about.kernels = r.steps, r.kernels
         return report.json(about)
