@@ -44,14 +44,13 @@ return family("mhc_pre", {
     end,
 
     knobs = {
-        { "steps", 2, 1 },           -- of 64 columns, that a block takes
-        { "warps", 12, 8, 16, 17 },  -- of a block, which share the dots; all but one the columns
-        { "rows", 1, 2, 4 },         -- that a block carries: reuse of fn
+        { "steps", 2, 1 },       -- of 64 columns, that a block takes
+        { "warps", 12, 8, 16 },  -- of a block, which share the dots; all but one the columns
+        { "rows", 1, 2, 4 },     -- that a block carries: reuse of fn
     },
     class = function(_, v) return ("slice%d"):format(STEP * v.steps) end,
     keep = function(s, v)
         return v.rows <= s.M and (v.steps == 1 or s.H > STEP)
-            and (v.warps < 17 or s.H >= 2048)
             and v.steps * v.rows <= 4  -- fn and a row stay in registers
     end,
     launch = function(s, v)

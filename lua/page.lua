@@ -93,8 +93,8 @@ local function roofline(out, kernels, colours, key)
     end
     for _, kernel in ipairs(kernels) do
         if kernel.flops > 0 then
-            out('<circle cx="%.1f" cy="%.1f" r="4" fill="%s" fill-opacity="0.7"><title>%s: %.2f us, '
-                .. "%.0f GB/s</title></circle>", x_of(kernel.flops / kernel.bytes),
+            out('<circle cx="%.1f" cy="%.1f" r="4" fill="%s" fill-opacity="0.7"><title>'
+                .. "%s: %.2f us, %.0f GB/s</title></circle>", x_of(kernel.flops / kernel.bytes),
                 y_of(kernel.flops / kernel.us / 1e3), colours[kernel.section],
                 escape(kernel.kernel), kernel.us, kernel.gbps)
         end
@@ -143,7 +143,7 @@ end
 -- ---- the whole ----
 
 -- The text of the page. about: title, lines, key of the device, whose memory the roof is; launches:
--- { site, section, kernel, us } in order; steps, kernels: { columns, rows }, as report.print has them.
+-- { site, section, kernel, us } in order; steps, kernels: { columns, rows }, as report.print takes.
 function page.text(about, launches, steps, kernels)
     local parts = {}
     local function out(text, ...)

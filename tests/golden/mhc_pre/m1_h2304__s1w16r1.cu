@@ -1,8 +1,8 @@
-/* family mhc_pre rev 1, shape m1_h2304, variant s1w17r1, class slice64 */
+/* family mhc_pre rev 1, shape m1_h2304, variant s1w16r1, class slice64 */
 // Blocks of a row take SLICE columns of all streams each. Warps share their sums: the 24 dots with fn, 10 products of
 // the streams with each other. The block that comes last adds them up over the slices and finishes the row: its last
 // warp balances comb, the others collapse the streams. A sum's order depends on SLICE and H alone.
-enum { M = 1, H = 2304, STEPS = 1, WARPS = 17, ROWS = 1 };
+enum { M = 1, H = 2304, STEPS = 1, WARPS = 16, ROWS = 1 };
 enum {
     STREAMS = 4,
     MIX = 24,                    // dots: 4 pre, 4 post, 16 comb
@@ -231,7 +231,7 @@ LT_DEV void finish_row(bf16 *xn, float *post, const float *x, const columns *fir
 }
 
 LT_KERNEL(32 * WARPS)
-mhc_pre__m1_h2304__s1w17r1(bf16 *xn, float *post, float *comb, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, float *partial, u32 *arrived)
+mhc_pre__m1_h2304__s1w16r1(bf16 *xn, float *post, float *comb, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, float *partial, u32 *arrived)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS;
@@ -280,5 +280,5 @@ mhc_pre__m1_h2304__s1w17r1(bf16 *xn, float *post, float *comb, const float *stre
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mhc_pre__m1_h2304__s1w17r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(float **)a[8], *(u32 **)a[9]); }
+void lt_entry(void **a) { mhc_pre__m1_h2304__s1w16r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(float **)a[8], *(u32 **)a[9]); }
 #endif

@@ -1,0 +1,120 @@
+-- `lathe bench` of a model's step, on the CPU device, and models that are known by name.
+local cjson = require("cjson")
+
+local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
+local TINY <const> = "tests/tiny"
+local LAUNCHES <const> = 225  -- of a step of the tiny model
+
+-- Stdout, stderr and exit code of a command.
+local function lathe(words, variables)
+    local errors = SCRATCH .. "/stderr"
+    local pipe = assert(io.popen(("env LATHE_DEVICE=cpu LATHE_CACHE_DIR=%s/cache %s ./lathe %s 2>%s")
+        :format(SCRATCH, variables or "", words, errors)))
+    local out = pipe:read("a")
+    local _, _, code = pipe:close()
+    local file <close> = assert(io.open(errors))
+    return out, file:read("a"), code or 0
+end
+
+local function refused(words, sentence)
+    local _, errors, code = lathe(words)
+    assert.equal(2, code, errors)
+    assert.equal("lathe: " .. sentence .. "\n", errors)
+end
+
+-- What a script prints inside ./lathe, in place of its command line.
+local function inside(script)
+    local folder = SCRATCH .. "/tree/lua"
+    assert(os.execute("mkdir -p " .. folder))
+    local file = assert(io.open(folder .. "/cli.lua", "w"))
+    file:write("return function(argv)\n", script, "\nreturn 0 end\n")
+    file:close()
+    local out, errors, code = lathe("", "LATHE_ROOT=" .. SCRATCH .. "/tree")
+    assert.equal(0, code, errors)
+    return out
+end
+
+teardown(function() os.execute("rm -rf " .. SCRATCH) end)
+
+describe("bench of a model's step", function()
+    local path = SCRATCH .. "/page.html"
+    local out, errors, code = lathe(("bench --model %s --contexts 96,32 --json --html %s"):format(
+        TINY, path))
+    assert.equal(0, code, errors)
+    local all = cjson.decode(out)
+
+    it("times the whole at each length", function()
+        assert.same({ 32, 96 }, { all.steps[1].context, all.steps[2].context })
+        for _, step in ipairs(all.steps) do
+            assert.equal(LAUNCHES, step.launches)
+            assert.is_true(step.ms > 0 and math.abs(step.rate * step.ms - 1000) < 1)
+        end
+        assert.is_true(all.steps[2].bytes > all.steps[1].bytes)
+    end)
+
+    it("times each kernel over all its launches", function()
+        local launches, sum, share = 0, 0, 0
+        for _, kernel in ipairs(all.kernels) do
+            launches, sum = launches + kernel.launches, sum + kernel.total
+            share = share + kernel.share
+            assert.is_true(math.abs(kernel.us * kernel.launches - kernel.total) < 1e-6 * sum)
+        end
+        assert.equal(LAUNCHES, launches)
+        assert.is_true(math.abs(sum - all.sum_us) < 1e-6 * sum and math.abs(share - 100) < 1e-6)
+    end)
+
+    it("draws a page that needs no other file", function()
+        local file <close> = assert(io.open(path))
+        local text = file:read("a")
+        assert.equal(LAUNCHES, select(2, text:gsub("<rect", "")))
+        assert.equal(2, select(2, text:gsub("<svg", "")))
+        assert.is_nil(text:find("https?://") or text:find(" src=") or text:find("<link"))
+    end)
+
+    it("refuses what does not go together", function()
+        refused("bench swiglu_clamp --model " .. TINY,
+            "bench: a model's step has its own kernels (give no family)")
+        refused("bench swiglu_clamp --contexts 32",
+            "bench: --contexts is for --model and --model-shape")
+        refused("bench --model " .. TINY .. " --contexts 0",
+            "--contexts: '0' is not a number of 1 or more")
+        refused("bench --model-shape glm-5.3-flahs", "model shape 'glm-5.3-flahs': no such name "
+            .. "(did you mean 'glm-5.3-flash'?) (known: glm-5.3-flash)")
+        refused("bench --model " .. TINY .. " --contexts 32 --html /nowhere/x",
+            "--html: /nowhere/x: No such file or directory")
+    end)
+end)
+
+describe("a model by name", function()
+    it("holds some experts, and its router never chooses another", function()
+        assert.equal("192 191 288 0.1\n-10000.0 288\n", inside([[
+            local lathe = require("lathe")
+            local found = require("lua.model.imagined").open("glm-5.3-flash", 192)
+            local layer, count = found.layers[3], 0
+            for _ in pairs(layer["experts.gate"]) do count = count + 1 end
+            local bias = lathe.array("f32", 288)
+            local name = layer["router.bias"].name
+            found.weights:gather(name, 0, 1152, 1152, bias)
+            local most, least = 0, 0
+            for e = 0, 191 do most = math.max(most, math.abs(bias:at(e))) end
+            for e = 192, 287 do least = math.min(least, bias:at(e)) end
+            print(count, #layer["experts.gate"], found.config.experts, most < 0.1 and 0.1 or most)
+            print(least, found.config.experts)
+        ]]):gsub("\t", " "))
+    end)
+
+    it("has the plan of a checkpoint of its shapes", function()
+        assert.equal("1257 12392352136\n", inside([[
+            local choice = require("lua.choice")
+            local plan = require("lua.plan.plan")
+            local found = require("lua.model.imagined").open("glm-5.3-flash", math.huge)
+            found = require("lua.rank").take({}, found)
+            local circuit = require("lua.model.glm5_next").circuit(found,
+                require("lua.model.recipe").find("card"), 1, 1024)
+            local bytes = 0
+            local made = plan.make(require("lua.plan.ask").target("sm_90a"), circuit)
+            for _, step in ipairs(made.steps) do bytes = bytes + step.kernel.work.bytes end
+            print(#made.steps, bytes)
+        ]]):gsub("\t", " "))
+    end)
+end)
