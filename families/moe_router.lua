@@ -1,7 +1,8 @@
 -- Router (model.md 4.20): s = sigmoid(logit); the TOPK largest s + bias, ties to the lower id;
--- weights s / (their sum + 1e-20) * factor. Each expert counts how many beat it: no sort.
--- Bound by the launch: a few KB, EXPERTS^2 comparisons a row. A NaN choice comes last, its weight
--- makes the row's weights NaN; ids are always distinct and in range.
+-- weights s / (their sum + 1e-20) * factor. Each expert counts how many of its warp beat it, the
+-- TOPK best of each warp how many of those: no sort. Bound by the launch: a few KB.
+-- A NaN choice comes last, its weight makes the row's weights NaN; ids are always distinct and in
+-- range.
 local family = require("gen.family")
 
 local MOST_THREADS <const> = 1024  -- a block
@@ -26,15 +27,13 @@ return family("moe_router", {
         { "bias", "f32", { "EXPERTS" } },                   -- of the choice, not of the weight
         { "factor", "f32", { 1 } },                         -- routed_scaling_factor
     },
-    knobs = { { "parts", 2, 1, 4 } },  -- threads that count for one expert
+    knobs = {},
     class = function() return "slots" end,  -- weights are summed in the order of the slots
-    keep = function(s, v) return v.parts == 1 or s.EXPERTS * v.parts <= MOST_THREADS end,
-    launch = function(s, v)
-        return { grid = s.M, block = (s.EXPERTS * v.parts + 31) // 32 * 32 }
-    end,
+    keep = function() return true end,
+    launch = function(s) return { grid = s.M, block = (s.EXPERTS + 31) // 32 * 32 } end,
     work = function(s)
         return { bytes = 4 * (s.M * s.EXPERTS + s.EXPERTS + 1) + 8 * s.M * s.TOPK,
-            flops = s.M * s.EXPERTS * (s.EXPERTS + 8) }
+            flops = s.M * s.EXPERTS * 40 }
     end,
 
     check = {
