@@ -5,59 +5,14 @@ local choice = require("lua.choice")
 local compile = require("lua.plan.compile")
 local fault = require("lua.fault")
 local memory = require("lua.plan.memory")
+local pick = require("lua.plan.pick")
 local shape = require("gen.shape")
-local variant = require("gen.variant")
 
 local plan = {}
 
-plan.MOST_ROWS = 16  -- of a step: what the families of a decode step serve
+plan.MOST_ROWS = pick.MOST_ROWS
 
 plan.state_bytes = memory.state_bytes
-
--- The shape s, which has `of` rows, with `to` rows.
-local function with_rows(family, s, of, to)
-    local copy = {}
-    for _, size in ipairs(family.shape) do copy[size] = s[size] end
-    if copy.M then copy.M = copy.M // of * to end
-    if copy.TOKENS then copy.TOKENS = to end
-    return copy
-end
-
--- The first kept variant of a class, or nil. (Rows do not change a variant's class.)
-local function first_kept(family, s, class, dev)
-    for _, v in ipairs(variant.all(family)) do
-        if family.keep(s, v, dev) and family.class(s, v) == class then return v end
-    end
-end
-
--- Has a class a kept variant for each number of rows that the family serves? What is kept for one
--- number of them is asked first for the next.
-local function serves_all(family, s, rows, class, dev)
-    local latest
-    for count = 1, plan.MOST_ROWS do
-        local other = with_rows(family, s, rows, count)
-        if family.serves(other) and not (latest and family.keep(other, latest, dev)) then
-            latest = first_kept(family, other, class, dev)
-            if not latest then return false end
-        end
-    end
-    return true
-end
-
--- The first kept variant of a class that has one for every number of rows; of several such classes
--- the first one in the order of one row's variants.
-local function choose_variant(family, s, rows, dev)
-    local one, asked = with_rows(family, s, rows, 1), {}
-    for _, v in ipairs(variant.all(family)) do
-        local class = family.keep(one, v, dev) and family.class(one, v)
-        if class and not asked[class] then
-            asked[class] = true
-            if serves_all(family, s, rows, class, dev) then
-                return first_kept(family, s, class, dev)
-            end
-        end
-    end
-end
 
 local function refuse(op, family, text, ...)
     return nil, ("%s: %s %s %s"):format(op.site, family.name, shape.text(family, op.shape),
@@ -68,12 +23,14 @@ local function choose(target, op, rows)
     local family = fault.expect(catalog.find(target.families, op.family))
     local served, why = choice.served(family, op.shape)
     if not served then return refuse(op, family, "is not served: %s", why) end
-    local v = choose_variant(family, op.shape, rows, target.dev)
+    local v, origin = pick.variant(target, family, op.shape, rows)
     if not v then
-        return refuse(op, family, "has no class of bits for every number of rows up to %d",
-            plan.MOST_ROWS)
+        return refuse(op, family, "%s", origin
+            or ("has no class of bits for every number of rows up to %d"):format(plan.MOST_ROWS))
     end
-    return choice.kernel(family, op.shape, v, target.arch, target.dev)
+    local kernel = choice.kernel(family, op.shape, v, target.arch, target.dev)
+    kernel.origin = origin
+    return kernel
 end
 
 -- As choose; an operator that was met before has its kernel in `known`.
@@ -96,8 +53,9 @@ local function check_args(op, kernel)
     end
 end
 
--- target: families, arch, dev, is_apart (memory.place); no device is asked. known: kernels of
--- former plans, by operator, or nil. nil and a sentence where a shape is not served, or:
+-- target: families, arch, dev, records and pins (pick.variant), is_apart (memory.place); no device
+-- is asked. known: kernels of former plans, by operator, or nil. A kernel's origin says why it was
+-- picked. nil and a sentence where a shape is not served, or:
 --   steps: { site, section, args, kernel, partial = of so many ranks whose values are to be
 --   summed before the next step, or nil }; weights: the circuit's
 --   places, homes: by value, as memory.place gives them

@@ -53,7 +53,7 @@ local function rows_of(made_plan)
             step = step.site, section = step.section, kernel = kernel.name, class = kernel.class,
             family = kernel.family.name, shape = choice.words(kernel.family, kernel.shape),
             bytes = kernel.work.bytes, floor_us = floor.us(FLOOR, kernel.work),
-            reads = reads, writes = writes, partial = step.partial,
+            reads = reads, writes = writes, partial = step.partial, origin = kernel.origin,
         }
     end
     return rows
@@ -116,9 +116,16 @@ local function writes_text(places, row)
     return row.partial and ("%s: partial of %d"):format(text, row.partial) or text
 end
 
+-- "2.31 us" as recorded, "near m1_n4096_k4096", "default", "pinned".
+local function origin_text(origin)
+    if origin.from == "exact" then return report.number(origin.us) .. " us" end
+    return origin.from == "nearest" and "near " .. origin.shape or origin.from
+end
+
 local STEPS <const> = {
     { "step", "step" }, { "section", "section" }, { "kernel", "kernel: family__shape__variant" },
-    { "class", "class" }, { "bytes", "bytes" }, { "floor_us", "floor us", format = report.number },
+    { "class", "class" }, { "origin", "chosen", format = origin_text }, { "bytes", "bytes" },
+    { "floor_us", "floor us", format = report.number },
     { "reads", "reads", format = places_text }, { "writes", "writes", format = writes_text },
 }
 local SECTIONS <const> = {
