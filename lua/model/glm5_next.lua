@@ -36,33 +36,44 @@ end
 
 -- ---- KDA ----
 
+-- All that reads xn as one product: q, k, v, f_a, g_a, b, where what reads f_a and g_a takes slices;
+-- else these two are products of their own. Columns of "front", and the first one of b.
 local function kda_projections(w, c, layer)
-    local formats = w.recipe
-    w:gemv("KDA_FRONT", "qkvb", "xn", formats.kda,
-        { layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"] })
-    w:gemv("KDA_FRONT", "f_a", "xn", formats.kda, { layer["kda.f_a"] })
-    w:gemv("KDA_FRONT", "g_a", "xn", formats.kda, { layer["kda.g_a"] })
+    local formats, channels, rank = w.recipe, 3 * w.n.kda, c.kda_dim
+    local q, k, v, b = layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"]
+    local stride, offset = channels + c.kda_heads, channels
+    if formats.kda_gates == "w8a8" then
+        stride, offset = stride + 2 * rank, offset + 2 * rank
+        w:gemv("KDA_FRONT", "front", "xn", formats.kda,
+            { q, k, v, layer["kda.f_a"], layer["kda.g_a"], b })
+        w:quantise_pair("KDA_FRONT", "front", { "f_a", "g_a" },
+            { M = w.n.M, K = rank, STRIDE = stride, OFFSET = channels })
+    else
+        w:gemv("KDA_FRONT", "front", "xn", formats.kda, { q, k, v, b })
+        w:gemv("KDA_FRONT", "f_a", "xn", formats.kda, { layer["kda.f_a"] })
+        w:gemv("KDA_FRONT", "g_a", "xn", formats.kda, { layer["kda.g_a"] })
+    end
     w:gemv("KDA_FRONT", "f", "f_a", formats.kda_gates, { layer["kda.f_b"] })
     w:gemv("KDA_FRONT", "g", "g_a", formats.kda_gates, { layer["kda.g_b"] })
-    return 3 * w.n.kda + c.kda_heads
+    return stride, offset
 end
 
 local function kda(w, c, layer)
     local n, heads, d = w.n, c.kda_heads, c.kda_dim
-    local stride = kda_projections(w, c, layer)
+    local stride, b_offset = kda_projections(w, c, layer)
     local channels = 3 * n.kda
     w:op("KDA_RECUR", "kda_conv.tokens",
         { M = n.M, HEADS = heads, D = d, STRIDE = stride, SLOTS = 1 }, {
-            y = "conv", x = "qkvb", slot = "/slot", snaps = "/snaps",
+            y = "conv", x = "front", slot = "/slot", snaps = "/snaps",
             window = w:state("window", "f32", { 1, channels, 4 }, 0),
             taps = w:plain(
                 { layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
         })
     w:op("KDA_FRONT", "kda_gates", {
         M = n.M, HEADS = heads, D = d, FSTRIDE = n.kda, FOFFSET = 0, BSTRIDE = stride,
-        BOFFSET = channels,
+        BOFFSET = b_offset,
     }, {
-        g = "decay", beta = "beta", f = "f", b = "qkvb",
+        g = "decay", beta = "beta", f = "f", b = "front",
         a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
     })
     w:op("KDA_RECUR", "kda_recurrent.tokens", { M = n.M, HEADS = heads, D = d, SLOTS = 1 }, {

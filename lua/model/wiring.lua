@@ -101,6 +101,17 @@ function wiring:quantise_e4m3(section, x, k)
     return x .. ".e4m3", x .. ".scale"
 end
 
+-- Two slices of x that lie side by side, under names of their own: what reads these finds them
+-- quantised. shape: of w8a8_act_quant_pair.
+function wiring:quantise_pair(section, x, names, shape)
+    local first, second = names[1], names[2]
+    self:op(section, "w8a8_act_quant_pair", shape, {
+        q = first .. ".e4m3", sx = first .. ".scale", q2 = second .. ".e4m3",
+        sx2 = second .. ".scale", x = x,
+    }, x .. ".quant")
+    self.quantised[first], self.quantised[second] = true, true
+end
+
 -- Has the checkpoint a scale for the input of each of these weights? A BF16 one has none.
 local function has_input_scale(parts)
     for _, part in pairs(parts) do

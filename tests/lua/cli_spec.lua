@@ -331,7 +331,7 @@ describe("lathe check", function()
     end)
 
     it("ends with 1 and names kernel and element when a text computes something else", function()
-        local path = "templates/w8a8_act_quant.cut"
+        local path = "templates/lib/e4m3_row.cut"
         local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 447.0f") })
         local out, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
@@ -342,9 +342,9 @@ describe("lathe check", function()
     end)
 
     it("finds a kernel that writes too little", function()
-        local path = "templates/w8a8_act_quant.cut"
-        local root = other_root({ [path] = changed(path, "if (threadIdx.x == 0) sx[",
-            "if (threadIdx.x == 0 && blockIdx.x != 1) sx[") })
+        local path = "templates/lib/e4m3_row.cut"
+        local root = other_root({ [path] = changed(path, "if (threadIdx.x == 0) *sx",
+            "if (threadIdx.x == 0 && blockIdx.x != 1) *sx") })
         local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
         assert.truthy(err:find("sx[1] is nan", 1, true) or err:find("sx[1] is -nan", 1, true))
@@ -361,13 +361,13 @@ describe("lathe check", function()
     end)
 
     it("names the template's line when a kernel does not compile", function()
-        local path = "templates/w8a8_act_quant.cut"
+        local path = "templates/lib/e4m3_row.cut"
         local root = other_root({ [path] = changed(path, "const float scale = ",
             "const float scale = oops + ") })
         local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
         assert.truthy(err:match(
-            "^lathe: kernel w8a8_act_quant__m3_k704__w8: templates/w8a8_act_quant%.cut:%d+: "), err)
+            "^lathe: kernel w8a8_act_quant__m3_k704__w8: templates/lib/e4m3_row%.cut:%d+: "), err)
         assert.truthy(err:find("oops", 1, true))
     end)
 
@@ -473,7 +473,7 @@ describe("lathe why", function()
         lathe("build w8a8_act_quant M=1 K=64 --arch sm_90a", env)
         says("cached   yes: it is not compiled again")
         says("-brief-diag=true -lineinfo\n", ("LATHE_DUMP=%s/dump"):format(SCRATCH))
-        local path = "templates/w8a8_act_quant.cut"
+        local path = "templates/lib/e4m3_row.cut"
         local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 449.0f") })
         says("\n  - text:", root)
         says("amax / 449.0f", root)

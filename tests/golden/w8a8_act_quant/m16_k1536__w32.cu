@@ -1,6 +1,9 @@
 /* family w8a8_act_quant rev 1, shape m16_k1536, variant w32, class exact */
-// One block a row: the largest magnitude, then the codes. The row is read twice, the second time from L1.
+// One block a row.
 enum { M = 16, K = 1536, WARPS = 32 };
+enum { WIDE = K % 8 == 0 };
+// A block quantises a row of K values: its largest magnitude, then the codes. The row is read twice, the second time
+// from L1. The template's enum has K, WARPS, and WIDE: do rows begin at 16 bytes and hold whole loads?
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
@@ -10,17 +13,13 @@ LT_DEV float clamped(float v)  // NaN stays NaN
     return v < -448.0f ? -448.0f : v;
 }
 
-LT_KERNEL(32 * WARPS)
-w8a8_act_quant__m16_k1536__w32(e4m3 *q, float *sx, const bf16 *x)
+LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const bf16 *row = x + (size_t)blockIdx.x * K;
-    e4m3 *codes = q + (size_t)blockIdx.x * K;
-    LT_SHARED1(float, room, WARPS);
     float amax = 0.0f;
-
-    lt_pdl_wait();
-    lt_pdl_launch();
+    if (!WIDE) {
+        for (int k = threadIdx.x; k < K; k += 32 * WARPS) amax = larger(fabsf(lt_bf16_f32(row[k])), amax);
+        return amax;
+    }
     for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
         const uint4 v = lt_ld128(row + k);
         const u32 word[4] = {v.x, v.y, v.z, v.w};
@@ -28,12 +27,15 @@ w8a8_act_quant__m16_k1536__w32(e4m3 *q, float *sx, const bf16 *x)
         for (int i = 0; i < 4; i++)
             amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
     }
-    amax = lt_warp_max(amax);
-    if (lane == 0) room[warp] = amax;
-    __syncthreads();
-    for (int i = 0; i < WARPS; i++) amax = larger(room[i], amax);
-    const float scale = larger(amax / 448.0f, 1e-12f);
-    if (threadIdx.x == 0) sx[blockIdx.x] = scale;
+    return amax;
+}
+
+LT_DEV void write_codes(e4m3 *codes, const bf16 *row, float scale)
+{
+    if (!WIDE) {
+        for (int k = threadIdx.x; k < K; k += 32 * WARPS) codes[k] = lt_f32_e4m3(clamped(lt_bf16_f32(row[k]) / scale));
+        return;
+    }
     for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
         const uint4 v = lt_ld128(row + k);
         const u32 word[4] = {v.x, v.y, v.z, v.w};
@@ -46,6 +48,27 @@ w8a8_act_quant__m16_k1536__w32(e4m3 *q, float *sx, const bf16 *x)
         out.y = two[2] | two[3] << 16;
         *(uint2 *)(codes + k) = out;
     }
+}
+
+// room: WARPS floats that the block shares.
+LT_DEV void quantise_row(e4m3 *codes, float *sx, const bf16 *row, float *room)
+{
+    float amax = lt_warp_max(row_magnitude(row));
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = amax;
+    __syncthreads();
+    for (int i = 0; i < WARPS; i++) amax = larger(room[i], amax);
+    const float scale = larger(amax / 448.0f, 1e-12f);
+    if (threadIdx.x == 0) *sx = scale;
+    write_codes(codes, row, scale);
+}
+
+LT_KERNEL(32 * WARPS)
+w8a8_act_quant__m16_k1536__w32(e4m3 *q, float *sx, const bf16 *x)
+{
+    LT_SHARED1(float, room, WARPS);
+    lt_pdl_wait();
+    lt_pdl_launch();
+    quantise_row(q + (size_t)blockIdx.x * K, sx + blockIdx.x, x + (size_t)blockIdx.x * K, room);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { w8a8_act_quant__m16_k1536__w32(*(e4m3 **)a[0], *(float **)a[1], *(const bf16 **)a[2]); }

@@ -1,0 +1,77 @@
+/* family w8a8_act_quant_pair rev 1, shape m16_k128_stride704_offset448, variant w32, class exact */
+// One block for each half of a row: K columns from OFFSET on, and K behind them.
+enum { M = 16, K = 128, STRIDE = 704, OFFSET = 448, WARPS = 32 };
+enum { WIDE = K % 8 == 0 && OFFSET % 8 == 0 && (M == 1 || STRIDE % 8 == 0) };
+// A block quantises a row of K values: its largest magnitude, then the codes. The row is read twice, the second time
+// from L1. The template's enum has K, WARPS, and WIDE: do rows begin at 16 bytes and hold whole loads?
+
+LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
+
+LT_DEV float clamped(float v)  // NaN stays NaN
+{
+    v = v > 448.0f ? 448.0f : v;
+    return v < -448.0f ? -448.0f : v;
+}
+
+LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
+{
+    float amax = 0.0f;
+    if (!WIDE) {
+        for (int k = threadIdx.x; k < K; k += 32 * WARPS) amax = larger(fabsf(lt_bf16_f32(row[k])), amax);
+        return amax;
+    }
+    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
+        const uint4 v = lt_ld128(row + k);
+        const u32 word[4] = {v.x, v.y, v.z, v.w};
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++)
+            amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
+    }
+    return amax;
+}
+
+LT_DEV void write_codes(e4m3 *codes, const bf16 *row, float scale)
+{
+    if (!WIDE) {
+        for (int k = threadIdx.x; k < K; k += 32 * WARPS) codes[k] = lt_f32_e4m3(clamped(lt_bf16_f32(row[k]) / scale));
+        return;
+    }
+    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
+        const uint4 v = lt_ld128(row + k);
+        const u32 word[4] = {v.x, v.y, v.z, v.w};
+        u32 two[4];
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++)
+            two[i] = lt_pack_e4m3(clamped(lt_bf16lo_f32(word[i]) / scale), clamped(lt_bf16hi_f32(word[i]) / scale));
+        uint2 out;
+        out.x = two[0] | two[1] << 16;
+        out.y = two[2] | two[3] << 16;
+        *(uint2 *)(codes + k) = out;
+    }
+}
+
+// room: WARPS floats that the block shares.
+LT_DEV void quantise_row(e4m3 *codes, float *sx, const bf16 *row, float *room)
+{
+    float amax = lt_warp_max(row_magnitude(row));
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = amax;
+    __syncthreads();
+    for (int i = 0; i < WARPS; i++) amax = larger(room[i], amax);
+    const float scale = larger(amax / 448.0f, 1e-12f);
+    if (threadIdx.x == 0) *sx = scale;
+    write_codes(codes, row, scale);
+}
+
+LT_KERNEL(32 * WARPS)
+w8a8_act_quant_pair__m16_k128_stride704_offset448__w32(e4m3 *q, float *sx, e4m3 *q2, float *sx2, const bf16 *x)
+{
+    const int m = blockIdx.x / 2, is_second = blockIdx.x % 2;
+    LT_SHARED1(float, room, WARPS);
+    lt_pdl_wait();
+    lt_pdl_launch();
+    quantise_row((is_second ? q2 : q) + (size_t)m * K, (is_second ? sx2 : sx) + m,
+                 x + (size_t)m * STRIDE + OFFSET + is_second * K, room);
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { w8a8_act_quant_pair__m16_k128_stride704_offset448__w32(*(e4m3 **)a[0], *(float **)a[1], *(e4m3 **)a[2], *(float **)a[3], *(const bf16 **)a[4]); }
+#endif
