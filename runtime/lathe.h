@@ -56,6 +56,7 @@ typedef enum {
     LT_SET_JIT,             /* LATHE_JIT: on, off (a miss is an error) */
     LT_SET_JOBS,            /* LATHE_JOBS: compilers at once; 0 = one a core */
     LT_SET_COMPILE_SECONDS, /* LATHE_COMPILE_SECONDS: after which a compiler is killed */
+    LT_SET_TUNE_SECONDS,    /* LATHE_TUNE_SECONDS: after which a candidate counts as hanging */
     LT_SET_NVRTC,           /* LATHE_NVRTC: path of libnvrtc; empty = search */
     LT_SET_SPILL,           /* LATHE_SPILL: warn, error */
     LT_SET_DEBUG,           /* LATHE_DEBUG: 0..5 */
