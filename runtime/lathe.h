@@ -142,6 +142,7 @@ typedef struct {
 
 typedef struct {
     int registers, stack_bytes, shared_bytes, spills; /* spills: instructions; shared: static */
+    char code[17]; /* 16 hex of the machine code's SHA-256, whatever the kernel's name */
     size_t image_bytes;
 } lt_facts;
 
@@ -202,7 +203,9 @@ int lt_device_launch(lt_device *dev, lt_kernel *k, const lt_launch *l, const lt_
                      lt_err *err);
 int lt_device_sync(lt_device *dev,
                    lt_err *err); /* an error of an earlier launch appears here at the latest */
-int lt_device_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
+/* brief: a few milliseconds on a GPU, for telling slow kernels from fast ones. */
+int lt_device_time(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                   lt_err *err);
 void lt_kernel_unload(lt_device *dev, lt_kernel *k);
 
 /* ---- programs: runtime/program.c: launches with resolved parameters, started again and again ----
