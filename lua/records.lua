@@ -111,6 +111,12 @@ function set:find(family, s, knobs, text)
     return found and found.exact[knobs .. " " .. text]
 end
 
+-- The last record of a variant, whatever its text was, or nil.
+function set:latest(family, s, knobs)
+    local found = at_shape(self, family, shape.text(family, s))
+    return found and found.latest[knobs]
+end
+
 -- The variant of a record if the family keeps it for s, and its class there.
 local function kept(record, family, s, dev)
     local v = variant.parse(family, record.knobs)

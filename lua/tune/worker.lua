@@ -114,6 +114,10 @@ function requests.build(self, family_name, shape_text, arch_name, sms, ...)
         local v = fault.expect(variant.parse(family, knobs))
         kernels[i] = choice.kernel(family, s, v, arch_name, dev)
     end
+    local _, key_text = fault.reach(lathe.key(kernels[1]))
+    if key_text:find("\ncompiler none\n", 1, true) then
+        fault.device("tune: there is no compiler (`lathe build` says what is missing)")
+    end
     for i, report in ipairs(fault.reach(lathe.build(kernels))) do
         if report.failed then
             answer("failed", list[i], report.failed)
