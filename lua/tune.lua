@@ -106,7 +106,7 @@ function tune.open(options, families)
         seed = options.seed, again = options.again, shown = options.shown,
         limit = math.tointeger(tonumber(lathe.setting("tune_seconds"))),
         from_us = lathe.now_us(), worker = remote.new(options.device), builder = remote.new(),
-        fresh = {}, sentences = {}, written = 0,
+        fresh = {}, sentences = {}, has_written = false,
     }, TUNER)
     self.until_us = options.budget and self.from_us + 1e6 * options.budget
     local info, why = self.worker:open(trial.PLACING * self.limit)

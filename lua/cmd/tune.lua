@@ -138,8 +138,8 @@ end
 local function watch(tuner)
     return setmetatable({}, {
         __close = function(_, why)
-            if not why or tuner.written == 0 then return end
-            say("tune: ended early; %d records are kept (the same command goes on)", tuner.written)
+            if not why or not tuner.has_written then return end
+            say("tune: ended early; what was measured is kept (the same command goes on)")
         end,
     })
 end

@@ -77,7 +77,7 @@ function candidates.write(self, job, c, fields)
     record = records.parse(line)
     self.known:add(record, "own")
     self.fresh[record] = true
-    self.written = self.written + 1
+    self.has_written = true
     note(job, record)
     if not records.is_right(record) then reject(self, job, c, record) end
     lathe.debug(3, ("tune %s: %s %s"):format(c.name, record.status,

@@ -225,9 +225,12 @@ describe("lathe tune", function()
             echo $?
         ]]):format(settings("stopped"), GEMV, SCRATCH))
         local said = assert(io.popen("bash " .. script .. " 2>/dev/null")):read("a")
-        local kept = tonumber(said:match("^lathe: tune: ended early; (%d+) records are kept"))
-        assert.truthy(kept and kept > 0 and said:find("\n130\n", 1, true), said)
-        assert.equal(kept, #records_of("stopped"))
+        assert.equal("lathe: tune: ended early; what was measured is kept (the same command goes "
+            .. "on)\n130\n", said)
+        local kept = #records_of("stopped")
+        local rest = tune("stopped", GEMV)
+        assert.equal(kept, rest.known)
+        assert.truthy(kept > 0 and rest.measured > 0)
     end)
 
     it("ends when the budget does, and goes on with the rest", function()
@@ -251,8 +254,8 @@ describe("lathe tune", function()
         local root = other_root("fewer", { [LUA] = changed(LUA, [["warps", 8, 16, 4, 32]],
             [["warps", 8, 32]]) })
         local row, errors = tune("vanished", FAMILY .. " " .. SHAPE, root)
-        assert.equal("lathe: w8a8_act_quant m3_k704: 2 records of variants that the family keeps no "
-            .. "more are ignored\n", errors)
+        assert.equal("lathe: w8a8_act_quant m3_k704: 2 records of variants that the family keeps "
+            .. "no more are ignored\n", errors)
         assert.equal(2, row.known)
         assert.truthy(row.best == "w8" or row.best == "w32")
     end)
@@ -309,13 +312,83 @@ describe("lathe tune", function()
         refused(FAMILY .. " --model tests/tiny", "tune: --model chooses families and shapes by "
             .. "itself")
         refused(FAMILY .. " --rows 2", "tune: --rows is a word of --model")
-        refused("--model tests/tiny --rows 17", "--rows: 17 rows are asked for, a step has up to 16")
+        refused("--model tests/tiny --rows 17",
+            "--rows: 17 rows are asked for, a step has up to 16")
         refused(FAMILY .. " --merge x", "tune: --merge adds files and tunes nothing")
         refused(FAMILY .. " --budget 5d", "--budget: '5d' is no time (write 60s, 10m or 2h)")
         local root = other_root("unreal", { [LUA] = changed(LUA,
             "real = { { M = 1, K = 11264 }, { M = 1, K = 32768 } },", "") })
-        refused(FAMILY, "tune: w8a8_act_quant lists no shape of the model (give one: `lathe families "
-            .. "w8a8_act_quant`)", root)
+        refused(FAMILY, "tune: w8a8_act_quant lists no shape of the model (give one: `lathe "
+            .. "families w8a8_act_quant`)", root)
+    end)
+end)
+
+describe("lathe tune on a GPU", function()
+    local LARGE <const> = "w8a8_gemv M=1 N=4096 K=11264"
+    local log = SCRATCH .. "/log"
+    local root = other_root("gpu", { ["lua/tune/worker.lua"] = read("tests/lua/fake_worker.lua") })
+        .. " LOG=" .. log
+
+    -- Records of the GPU that is played, by variant and pass.
+    local function recorded()
+        local by = {}
+        for line in read(SCRATCH .. "/gpu_cache/tuned/nvidia-h200.tuned"):gmatch("[^\n]+") do
+            local record = {}
+            for field, value in line:gmatch("(%l+)=([^\t]*)") do record[field] = value end
+            by[record.knobs .. " " .. record.pass] = record
+        end
+        return by
+    end
+
+    local row, errors, code = tune("gpu_cache", LARGE, root)
+    local asked, by = read(log), recorded()
+
+    it("times the same code once, and records it for both", function()
+        assert.equal("m1t1s8g1u2p1", by["m1t1s8g1u4p1 1"].same)
+        assert.equal(by["m1t1s8g1u2p1 1"].us, by["m1t1s8g1u4p1 1"].us)
+        assert.truthy(asked:find("try m1t1s8g1u2p1 ", 1, true))
+        assert.falsy(asked:find("try m1t1s8g1u4p1 ", 1, true))
+    end)
+
+    it("starts another worker where a candidate cost the device, and goes on", function()
+        assert.equal("device-error", by["m1t1s8g2u2p2 1"].status)
+        assert.equal("an illegal address", by["m1t1s8g2u2p2 1"].why)
+        assert.equal(2, select(2, asked:gsub("open ", "")))
+        assert.equal(2, select(2, asked:gsub("place ", "")))
+        assert.equal("compile-failed", by["m1t1s4g4u2p4 1"].status)
+        assert.truthy(errors:find("m1t1s4g4u2p4: compile-failed: kernel x: out of registers", 1,
+            true), errors)
+        assert.equal(3, row.rejected)  -- these, and the one with the same code
+        assert.equal(0, code)
+    end)
+
+    it("leaves out what cannot be much better than one near the floor", function()
+        assert.equal("m1t1s16g1u2p1", row.best)
+        assert.near(11.6, row.us, 0.001)
+        assert.falsy(by["m1t1s16g1u4p1 1"])
+        assert.equal(0, row.open)
+    end)
+
+    it("drops the hopeless, and times the best three again in alternation", function()
+        assert.equal("dropped", by["m0t1s8g1u2p1 1"].status)
+        local order = {}
+        for knobs in asked:gmatch("time (%w+)") do order[#order + 1] = knobs end
+        assert.equal("m1t1s16g1u2p1 m1t1s8g1u2p1 m1t1s8g1u2p2 m1t1s16g1u2p1 m1t1s8g1u2p1 "
+            .. "m1t1s8g1u2p2", table.concat(order, " "))
+        assert.equal("13.9", by["m1t1s8g1u2p1 2"].us)
+    end)
+
+    it("compiles each shape once, and goes on past one that cannot be placed", function()
+        os.remove(log)
+        local _, said, status, all = tune("gpu_cache", "w8a8_gemv", root)
+        local builds = select(2, read(log):gsub("build ", ""))
+        assert.equal(6, builds)  -- of 7, one is known
+        assert.equal(1, status)
+        assert.truthy(said:find("m1_n2304_k4096: cannot be tuned: cuda:0: out of memory", 1, true),
+            said)
+        for _, each in ipairs(all.rows) do
+            assert.equal(each.shape ~= "M=1 N=2304 K=4096", each.done)
+        end
     end)
 end)
 
