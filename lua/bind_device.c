@@ -321,8 +321,8 @@ static void push_timing(lua_State *L, const lt_timing *t)
     lua_setfield(L, -2, "nodes");
 }
 
-/* device:time(kernel, launch, { buffers, ... }, brief or nil): the launches of one sequence, one for
- * each list of buffers -> { us =, spread =, replays =, nodes = } of a launch */
+/* device:time(kernel, launch, { buffers, ... }, brief or nil): the launches of one sequence, one
+ * for each list of buffers -> { us =, spread =, replays =, nodes = } of a launch */
 static int time_kernel(lua_State *L)
 {
     lt_err err = {{0}};

@@ -1,4 +1,4 @@
--- lathe tune: the fastest right variants of shapes, measured and recorded; files of records joined.
+-- lathe tune: the fastest right variants of shapes, measured and recorded; record files joined.
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local jobs = require("lua.tune.jobs")

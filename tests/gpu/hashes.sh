@@ -1,6 +1,6 @@
 #!/bin/bash
-# hashes.sh [FOLDER [COUNT]]: is what every launch of the tiny model writes the same, bit for bit, on
-# cuda:0 and on the CPU device that plays it? Over the golden prompt of 200 tokens and COUNT (64)
+# hashes.sh [FOLDER [COUNT]]: is what every launch of the tiny model writes the same, bit for bit,
+# on cuda:0 and on the CPU device that plays it? Over the golden prompt of 200 tokens and COUNT (64)
 # tokens behind it, both recipes. FOLDER holds the lathe of `make dist`; runs in the project's root.
 set -u
 folder=$(realpath "${1:-build/dist}")
