@@ -23,7 +23,7 @@ LIBS   := -l:liblua5.4-cjson.a -l:liblua5.4.a -l:libtcc.a -l:libmd.a -l:libpcre2
           -lm -ldl -lpthread
 
 EMBED  := $(shell find gen lua families templates cache/tuned -type f \
-            \( -name '*.lua' -o -name '*.cut' -o -name '*.h' -o -name '*.txt' \) \
+            \( -name '*.lua' -o -name '*.cut' -o -name '*.h' -o -name '*.tuned' \) \
             -not -path 'lua/*.h' 2>/dev/null | LC_ALL=C sort)
 ARGPARSE := lib/argparse.lua=$(firstword $(wildcard /usr/share/lua/5.4/argparse.lua \
             /usr/share/lua/common/argparse.lua /usr/local/share/lua/5.4/argparse.lua))

@@ -168,14 +168,21 @@ static int check_seal(lt_bytes *b, const char *magic, lt_err *err)
     return 0;
 }
 
-/* The file keeps the time of its last use: a look at the whole cache is no use of each entry. */
+lt_store_result lt_folder_take(const lt_folder *f, int fd, lt_bytes *out, lt_err *err)
+{
+    struct stat st;
+    if (check_file(fd, &st, err)) return LT_STORE_MISS;
+    const lt_store_result result = read_all(f->io, fd, out, err);
+    if (result != LT_STORE_HIT) lt_bytes_clear(out);
+    futimens(fd, (struct timespec[]){st.st_atim, {0, UTIME_OMIT}});
+    return result;
+}
+
 lt_store_result lt_folder_read(const lt_folder *f, const char *file, const char *magic,
                                lt_bytes *out, lt_err *err)
 {
     enum { FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
-    lt_store_result result = LT_STORE_MISS;
     lt_bytes all = {0};
-    struct stat st;
     err->text[0] = 0;
     if (f->fd < 0) return LT_STORE_MISS;
     const int fd = f->io->open(f->fd, file, FLAGS, 0);
@@ -186,10 +193,7 @@ lt_store_result lt_folder_read(const lt_folder *f, const char *file, const char 
             lt_fail(err, "%s", strerror(errno));
         return LT_STORE_MISS;
     }
-    if (check_file(fd, &st, err) == 0) {
-        result = read_all(f->io, fd, &all, err);
-        futimens(fd, (struct timespec[]){st.st_atim, {0, UTIME_OMIT}});
-    }
+    lt_store_result result = lt_folder_take(f, fd, &all, err);
     close(fd);
     if (result == LT_STORE_HIT && check_seal(&all, magic, err)) result = LT_STORE_MISS;
     if (result == LT_STORE_HIT)
@@ -244,20 +248,18 @@ static int put_in_place(const lt_folder *f, const char *from, const char *file)
     return f->io->rename(f->fd, from, file);
 }
 
-int lt_folder_write(lt_folder *f, const char *file, const char *magic, lt_span body, lt_err *err)
+/* A file of these parts, one behind the other. */
+static int write_parts(lt_folder *f, const char *file, const lt_span *parts, int count, lt_err *err)
 {
-    char private[64], digest[DIGEST_BYTES];
-    lt_sha256_hex(body, digest);
-    digest[DIGEST_BYTES - 1] = '\n';
+    char private[64];
     const int fd = open_private(f, private);
     if (fd < 0) return lt_fail(err, "%s", strerror(errno));
-    if (write_all(f->io, fd, magic, strlen(magic))) goto fail;
-    if (write_all(f->io, fd, digest, sizeof digest)) goto fail;
-    if (write_all(f->io, fd, body.ptr, body.len)) goto fail;
+    for (int i = 0; i < count; i++)
+        if (write_all(f->io, fd, parts[i].ptr, parts[i].len)) goto fail;
     if (f->io->sync(fd)) goto fail;
     if (put_in_place(f, private, file)) goto fail;
     close(fd);
-    if (f->io->sync(f->fd)) /* the entry is there; a power cut now could only lose it whole */
+    if (f->io->sync(f->fd)) /* the file is there; a power cut now could only lose it whole */
         lt_debug(1, "cache '%s': sync: %s", f->path, strerror(errno));
     return 0;
 fail:
@@ -267,10 +269,23 @@ fail:
     return -1;
 }
 
+int lt_folder_write(lt_folder *f, const char *file, const char *magic, lt_span body, lt_err *err)
+{
+    char digest[DIGEST_BYTES];
+    lt_sha256_hex(body, digest);
+    digest[DIGEST_BYTES - 1] = '\n';
+    const lt_span parts[] = {lt_span_text(magic), {digest, sizeof digest}, body};
+    return write_parts(f, file, parts, (int)lt_countof(parts), err);
+}
+
+int lt_folder_replace(lt_folder *f, const char *file, lt_span body, lt_err *err)
+{
+    return write_parts(f, file, &body, 1, err);
+}
+
 /* ---- locks ---- */
 
-/* Does the name still mean this opened file? */
-static bool is_named(const lt_folder *f, int fd, const char *file)
+bool lt_folder_is_named(const lt_folder *f, int fd, const char *file)
 {
     struct stat open, named;
     return fstat(fd, &open) == 0 && fstatat(f->fd, file, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -319,7 +334,7 @@ int lt_folder_lock(const lt_folder *f, const char *lock, double seconds, const c
             close(fd);
             return -1;
         }
-        if (is_named(f, fd, lock)) {
+        if (lt_folder_is_named(f, fd, lock)) {
             if (ftruncate(fd, 0) || dprintf(fd, "%ld\n", (long)getpid()) < 0)
                 lt_debug(1, "cache '%s': %s: %s", f->path, lock, strerror(errno));
             return fd;
@@ -331,7 +346,7 @@ int lt_folder_lock(const lt_folder *f, const char *lock, double seconds, const c
 
 void lt_folder_unlock(const lt_folder *f, const char *lock, int fd)
 {
-    if (is_named(f, fd, lock)) unlinkat(f->fd, lock, 0);
+    if (lt_folder_is_named(f, fd, lock)) unlinkat(f->fd, lock, 0);
     close(fd);
 }
 
@@ -399,10 +414,10 @@ bool lt_folder_remove(const lt_folder *f, const char *file, const char *lock)
     const int fd = openat(f->fd, lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool gone = false;
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) goto end;
-    if (fd >= 0 && file == lock && !is_named(f, fd, file)) goto end;
+    if (fd >= 0 && file == lock && !lt_folder_is_named(f, fd, file)) goto end;
     gone = unlinkat(f->fd, file, 0) == 0 ||
            (errno == EISDIR && unlinkat(f->fd, file, AT_REMOVEDIR) == 0);
-    if (fd >= 0 && file != lock && is_named(f, fd, lock)) unlinkat(f->fd, lock, 0);
+    if (fd >= 0 && file != lock && lt_folder_is_named(f, fd, lock)) unlinkat(f->fd, lock, 0);
 end:
     if (fd >= 0) close(fd);
     return gone;

@@ -17,6 +17,8 @@ typedef struct {
 
 extern const lt_store_io lt_folder_system_io;
 
+const lt_store_io *lt_folder_io(void); /* the system's calls, or those of a test */
+
 /* Opens path, makes what is missing of it. -1: it cannot be opened or trusted, f has no directory
  * and err says why. */
 int lt_folder_open(lt_folder *f, const char *path, const lt_store_io *io, lt_err *err);
@@ -28,6 +30,13 @@ lt_store_result lt_folder_read(const lt_folder *f, const char *file, const char 
                                lt_bytes *out, lt_err *err);
 /* -1: err has the reason, nothing of the new file is left, an older one is as it was. */
 int lt_folder_write(lt_folder *f, const char *file, const char *magic, lt_span body, lt_err *err);
+/* The same for a file that holds the body alone. */
+int lt_folder_replace(lt_folder *f, const char *file, lt_span body, lt_err *err);
+/* All bytes of an opened file, which only this user or root may have written: the owner is checked.
+ * It keeps the time of its last use: a look at the whole cache is no use of each entry. */
+lt_store_result lt_folder_take(const lt_folder *f, int fd, lt_bytes *out, lt_err *err);
+/* Does the name still mean this opened file? */
+bool lt_folder_is_named(const lt_folder *f, int fd, const char *file);
 /* Marks the file as used now. */
 void lt_folder_use(const lt_folder *f, const char *file);
 

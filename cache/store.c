@@ -42,6 +42,11 @@ void lt_store_set_io(const lt_store_io *io)
     store_io = io ? io : &lt_folder_system_io;
 }
 
+const lt_store_io *lt_folder_io(void)
+{
+    return store_io;
+}
+
 /* ---- memory ---- */
 
 static memo *find_memo(memo *m, const char *file)

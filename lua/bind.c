@@ -225,6 +225,8 @@ static int open_lathe(lua_State *L)
     lt_bind_add_arrays(L);
     lt_bind_add_devices(L);
     lt_bind_add_cache(L);
+    lt_bind_add_records(L);
+    lt_bind_add_workers(L);
     lt_bind_add_weights(L);
     lt_bind_add_tokenizer(L);
     lt_bind_add_logits(L);

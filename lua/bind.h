@@ -37,6 +37,8 @@ bool lt_bind_flag(lua_State *L, int index, const char *name);
 void lt_bind_add_arrays(lua_State *L);    /* bind_array.c */
 void lt_bind_add_devices(lua_State *L);   /* bind_device.c */
 void lt_bind_add_cache(lua_State *L);     /* bind_cache.c */
+void lt_bind_add_records(lua_State *L);   /* bind_record.c */
+void lt_bind_add_workers(lua_State *L);   /* bind_worker.c */
 void lt_bind_add_weights(lua_State *L);   /* bind_weights.c */
 void lt_bind_add_tokenizer(lua_State *L); /* bind_tokenizer.c */
 void lt_bind_add_logits(lua_State *L);    /* bind_logits.c */

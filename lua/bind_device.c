@@ -185,11 +185,13 @@ void lt_bind_report(lua_State *L, const lt_jit_report *r)
                  {"shared_bytes", r->facts.shared_bytes},
                  {"spills", r->facts.spills},
                  {"image_bytes", (lua_Integer)r->facts.image_bytes}};
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 9);
     for (size_t i = 0; i < lt_countof(facts); i++) {
         lua_pushinteger(L, facts[i].value);
         lua_setfield(L, -2, facts[i].name);
     }
+    lua_pushstring(L, r->facts.code);
+    lua_setfield(L, -2, "code");
     lua_pushstring(L, origins[r->origin]);
     lua_setfield(L, -2, "origin");
     lua_pushnumber(L, r->compile_ms);
@@ -346,8 +348,8 @@ static void push_timing(lua_State *L, const lt_timing *t)
     lua_setfield(L, -2, "nodes");
 }
 
-/* device:time(kernel, launch, { buffers, ... }): the launches of one sequence, one for each list of
- * buffers -> { us =, spread =, replays =, nodes = } of a launch */
+/* device:time(kernel, launch, { buffers, ... }, brief or nil): the launches of one sequence, one
+ * for each list of buffers -> { us =, spread =, replays =, nodes = } of a launch */
 static int time_kernel(lua_State *L)
 {
     lt_err err = {{0}};
@@ -356,6 +358,7 @@ static int time_kernel(lua_State *L)
     lt_kernel *k = check_kernel(L, 2, dev);
     const lt_launch l = read_launch(L, 3);
     const lua_Integer count = luaL_len(L, 4);
+    const bool brief = lua_toboolean(L, 5);
     if (count < 1 || count > MAX_STEPS) return luaL_error(L, "%I launches are too many", count);
     lt_step *steps = lua_newuserdatauv(L, (size_t)count * sizeof *steps, 0);
     for (lua_Integer i = 0; i < count; i++) {
@@ -364,7 +367,7 @@ static int time_kernel(lua_State *L)
         read_args(L, lua_gettop(L), dev, steps[i].args);
         lua_pop(L, 1);
     }
-    if (lt_device_time(dev, steps, (int)count, &t, &err)) return lt_bind_fail(L, &err);
+    if (lt_device_time(dev, steps, (int)count, brief, &t, &err)) return lt_bind_fail(L, &err);
     push_timing(L, &t);
     return 1;
 }

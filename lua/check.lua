@@ -161,7 +161,7 @@ end
 
 -- Launches once for each play; the first is compared with the reference, the others bit for bit
 -- with the first. Returns { compared, failures, launches, ulp, part, us of the first
--- launch on the host's clock, failed = sentence or nil }.
+-- launch on the host's clock, failed = sentence or nil, faulted = it is a launch that failed }.
 function check.run(run, plays)
     local result = { compared = 0, failures = 0, launches = 0, ulp = 0, part = 0 }
     local sampled = run.blocks ~= nil
@@ -173,7 +173,7 @@ function check.run(run, plays)
         result.us = result.us or lathe.now_us() - from
         result.launches = result.launches + 1
         if not ok then
-            result.failed = result.failed or why
+            result.failed, result.faulted = result.failed or why, true
             return result
         end
         for _, out in ipairs(run.outs) do

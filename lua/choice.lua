@@ -19,6 +19,13 @@ local SMS <const> = {
     sm_121a = 48, sm_121f = 48, cpu = 1,
 }
 
+-- Keys of their records.
+local KEYS <const> = {
+    sm_90a = "nvidia-h200", sm_100a = "nvidia-b200", sm_100f = "nvidia-b200",
+    sm_120a = "nvidia-geforce-rtx-5090", sm_120f = "nvidia-geforce-rtx-5090",
+    sm_121a = "nvidia-gb10", sm_121f = "nvidia-gb10", cpu = "cpu",
+}
+
 -- Whose text can be asked for: `cpu/NAME` is a name of our own.
 local KNOWN <const> = {}
 for _, each in ipairs(arch.names) do KNOWN[each] = true end
@@ -119,16 +126,17 @@ function choice.device(device_name)
     return device, info, arch.device(info.arch, info.sms)
 end
 
--- Arch name and dev for a text that no device runs: --arch, else the GPU's, else sm_90a.
+-- Arch name, dev and the key of records for a text that no device runs: of --arch, else the GPU's,
+-- else of sm_90a.
 function choice.target(options)
     local sms = choice.number("--sms", options.sms, 1)
     if options.arch then
         local arch_name = choice.arch(options.arch)
-        return arch_name, choice.facts(arch_name, sms)
+        return arch_name, choice.facts(arch_name, sms), KEYS[arch_name]
     end
     local _, info, dev = choice.device(options.device)
-    if info.arch == "cpu" then return "sm_90a", choice.facts("sm_90a", sms) end
-    return info.arch, sms and choice.facts(info.arch, sms) or dev
+    if info.arch == "cpu" then return "sm_90a", choice.facts("sm_90a", sms), KEYS.sm_90a end
+    return info.arch, sms and choice.facts(info.arch, sms) or dev, info.key
 end
 
 -- The variant of --knobs on top of the default one; without --knobs the default.

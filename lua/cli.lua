@@ -6,7 +6,8 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 
 local COMMANDS <const> = {  -- in the order of a first visit; lua/cmd/NAME.lua each
-    "families", "gen", "build", "check", "bench", "plan", "run", "eval", "why", "cache", "config",
+    "families", "gen", "build", "check", "bench", "tune", "plan", "run", "eval", "why", "cache",
+    "config",
 }
 
 local EPILOG <const> = [[
@@ -41,6 +42,7 @@ local function refuse(words, commands, message)
 end
 
 return function(words)
+    if words[1] == "--tune-worker" then return require("lua.tune.worker")() end
     local commands = {}
     local parser = parser_of(commands)
     local ok, options = parser:pparse(words)

@@ -38,6 +38,8 @@ static const setting settings[LT_SETTINGS] = {
                      .help = "compilers at once; 0: one a core"},
     [LT_SET_COMPILE_SECONDS] = {"compile_seconds", "LATHE_COMPILE_SECONDS", NUMBER, 1, 3600,
                                 .value = "60", .help = "after which a compiler is killed"},
+    [LT_SET_TUNE_SECONDS] = {"tune_seconds", "LATHE_TUNE_SECONDS", NUMBER, 1, 3600, .value = "30",
+                             .help = "after which a candidate of `tune` counts as hanging"},
     [LT_SET_NVRTC] = {"nvrtc", "LATHE_NVRTC", TEXT, .value = "",
                       .help = "path of libnvrtc; empty: search"},
     [LT_SET_SPILL] = {"spill", "LATHE_SPILL", WORDS, .words = {"warn", "error"}, .value = "warn",

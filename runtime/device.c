@@ -169,12 +169,13 @@ int lt_device_check_step(const lt_device *dev, const lt_step *s, lt_err *err)
     return check_launch(dev, s->kernel, &s->launch, s->args, err);
 }
 
-int lt_device_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err)
+int lt_device_time(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                   lt_err *err)
 {
     if (count < 1) return lt_fail(err, "device %s: %d steps to time", dev->info.name, count);
     for (int i = 0; i < count; i++)
         if (check_launch(dev, steps[i].kernel, &steps[i].launch, steps[i].args, err)) return -1;
-    return dev->ops->time(dev, steps, count, out, err);
+    return dev->ops->time(dev, steps, count, brief, out, err);
 }
 
 void lt_kernel_unload(lt_device *dev, lt_kernel *k)

@@ -35,7 +35,8 @@ typedef struct {
     int (*launch)(lt_device *dev, lt_kernel *k, const lt_launch *l, const lt_arg *args,
                   lt_err *err);
     int (*sync)(lt_device *dev, lt_err *err);
-    int (*time)(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
+    int (*time)(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                lt_err *err);
     /* The steps are borrowed until forget. replay only starts them: sync waits. */
     int (*record)(lt_device *dev, const lt_step *steps, int count, lt_graph **out, lt_err *err);
     int (*replay)(lt_device *dev, lt_graph *g, lt_err *err);

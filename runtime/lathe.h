@@ -56,6 +56,7 @@ typedef enum {
     LT_SET_JIT,             /* LATHE_JIT: on, off (a miss is an error) */
     LT_SET_JOBS,            /* LATHE_JOBS: compilers at once; 0 = one a core */
     LT_SET_COMPILE_SECONDS, /* LATHE_COMPILE_SECONDS: after which a compiler is killed */
+    LT_SET_TUNE_SECONDS,    /* LATHE_TUNE_SECONDS: after which a candidate counts as hanging */
     LT_SET_NVRTC,           /* LATHE_NVRTC: path of libnvrtc; empty = search */
     LT_SET_SPILL,           /* LATHE_SPILL: warn, error */
     LT_SET_DEBUG,           /* LATHE_DEBUG: 0..5 */
@@ -141,6 +142,7 @@ typedef struct {
 
 typedef struct {
     int registers, stack_bytes, shared_bytes, spills; /* spills: instructions; shared: static */
+    char code[17]; /* 16 hex of the machine code's SHA-256, whatever the kernel's name */
     size_t image_bytes;
 } lt_facts;
 
@@ -201,7 +203,9 @@ int lt_device_launch(lt_device *dev, lt_kernel *k, const lt_launch *l, const lt_
                      lt_err *err);
 int lt_device_sync(lt_device *dev,
                    lt_err *err); /* an error of an earlier launch appears here at the latest */
-int lt_device_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
+/* brief: a few milliseconds on a GPU, for telling slow kernels from fast ones. */
+int lt_device_time(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                   lt_err *err);
 void lt_kernel_unload(lt_device *dev, lt_kernel *k);
 
 /* ---- programs: runtime/program.c: launches with resolved parameters, started again and again ----

@@ -2,6 +2,7 @@
 local case = require("lua.case")
 local check = require("lua.check")
 local choice = require("lua.choice")
+local cold = require("lua.cold")
 local fault = require("lua.fault")
 local floor = require("lua.floor")
 local page = require("lua.page")
@@ -13,9 +14,6 @@ local variant = require("gen.variant")
 
 local bench = { summary = "time a kernel on cold inputs: us, GB/s, share of the floor" }
 
-local COLD <const> = 256 << 20  -- bytes that must pass before inputs are read again: 4 times the L2
-local MOST_COPIES <const> = 256
-
 function bench.declare(command)
     command:argument("family", "as `lathe families` lists them; default: all"):args("?")
     command:argument("words", "the shape, such as M=2 N=4096 K=11264; default: the model's")
@@ -26,47 +24,12 @@ function bench.declare(command)
     stepbench.declare(command)
 end
 
-local function input_bytes(c)
-    local bytes = 0
-    for _, p in ipairs(c.args) do bytes = bytes + (p.out and not p.inout and 0 or p.bytes) end
-    return bytes
-end
-
--- Copies of the inputs, so that a launch finds nothing of them in the L2.
-local function copies_of(target, c)
-    local list = { place.new(target, c) }
-    local count = target.is_cpu and 1
-        or math.min(MOST_COPIES, (COLD + input_bytes(c) - 1) // input_bytes(c))
-    for i = 2, count do list[i] = place.new(target, c) end
-    return list
-end
-
--- Another buffer with a state as it is before a launch.
-local function state(run, p)
-    local buffer = run.mine:add(fault.reach(run.placed.target.device:alloc(p.bytes)))
-    fault.reach(buffer:write(run.placed.case.inputs[p.name]))
-    return buffer
-end
-
--- The kernel's buffers with the inputs and states of each copy.
-local function lists_of(run, copies)
-    local lists = {}
-    for i, placed in ipairs(copies) do
-        lists[i] = {}
-        for j, p in ipairs(run.kernel.params) do
-            lists[i][j] = placed.buffers[p.name] or i > 1 and p.inout and state(run, p)
-                or run.list[j]
-        end
-    end
-    return lists
-end
-
 local function time(target, copies, kernel)
     local loaded <close>, built = fault.reach(target.device:load(kernel))
     local run <close> = check.ready(copies[1], kernel, loaded)
     local result = check.run(run, check.plays(target, 0, false))
     if result.failed then return { kernel = kernel.name, failed = result.failed } end
-    local timing = fault.reach(target.device:time(loaded, kernel.launch, lists_of(run, copies)))
+    local timing = fault.reach(cold.time(run, copies))
     local least = floor.us(target.info.key, kernel.work)
     return {
         kernel = kernel.name, class = kernel.class, us = timing.us, spread = 100 * timing.spread,
@@ -113,12 +76,11 @@ local function run_job(target, job, options, seed, rows)
     local list = options.all and variant.kept(job.family, job.shape, target.dev)
         or { choice.variant(job.family, job.shape, target.dev, options.knobs) }
     local c <close> = case.new({ family = job.family, shape = job.shape, seed = seed })
-    local copies = copies_of(target, c)
+    local copies <close> = cold.copies(target, c)
     for _, v in ipairs(list) do
         local kernel = choice.kernel(job.family, job.shape, v, target.arch, target.dev)
         rows[#rows + 1] = time(target, copies, kernel)
     end
-    for _, placed in ipairs(copies) do placed:free() end
 end
 
 local function bench_kernels(options)

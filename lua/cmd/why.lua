@@ -1,9 +1,10 @@
 -- lathe why: what is in a kernel's key, whether it is in the cache, what differs from the nearest
--- entry; and which variant is the default of its shape.
+-- entry; which variant is the default of its shape, and what was measured.
 local catalog = require("gen.catalog")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
+local records = require("lua.records")
 local report = require("lua.report")
 local variant = require("gen.variant")
 
@@ -114,6 +115,20 @@ local function standing(kernel, dev)
     end
 end
 
+-- What is recorded of the kernel, and of the fastest one at its shape or the nearest.
+local function measured(kernel, dev, device_key)
+    local family, s, known = kernel.family, kernel.shape, records.load(device_key)
+    local record = known:latest(family, s, variant.text(family, kernel.variant))
+    local best = known:best(family, s, dev)
+    return {
+        device = device_key, status = record and record.status, us = record and record.us,
+        why = record and record.why,
+        older = record and record.text ~= records.digest(kernel) or nil,
+        best = best and { knobs = best.knobs, us = best.us, from = best.from, shape = best.shape,
+            source = best.source },
+    }
+end
+
 local function explain(store, kernel, dev)
     local key, key_text = fault.reach(lathe.key(kernel))
     local facts = { kernel = kernel.name, arch = kernel.arch, class = kernel.class, key = key,
@@ -158,13 +173,27 @@ local function print_nearest(facts)
     end
 end
 
+local function measured_text(m)
+    local text = ("never on %s"):format(m.device)
+    if m.status then
+        text = ("%s: %s%s%s"):format(m.device, m.status,
+            m.us and (", %.4g us"):format(m.us) or m.why and ": " .. m.why or "",
+            m.older and " (with older text)" or "")
+    end
+    if not m.best then return text end
+    return ("%s; the fastest%s is %s, %.4g us"):format(text,
+        m.best.from == "nearest" and " at the nearest shape, " .. m.best.shape .. "," or "",
+        m.best.knobs, m.best.us)
+end
+
 local function print_facts(facts)
     local at = facts.variant
     print(("kernel   %s for %s, class %s"):format(facts.kernel, facts.arch, facts.class))
     print(("variant  %s"):format(at.place == 1
-        and ("the default: the first of %d that are kept, none has been tuned"):format(at.kept)
+        and ("the default: the first of %d that are kept"):format(at.kept)
         or ("number %d of %d that are kept; the default is %s"):format(
             at.place, at.kept, at.default)))
+    print("measured " .. measured_text(facts.measured))
     print("key      " .. facts.key)
     print_indented({ { "field", "field" }, { "value", "value" } }, facts.fields)
     print_nearest(facts)
@@ -174,7 +203,7 @@ function why.run(options)
     local families = choice.catalog()
     local family, s, v = catalog.find_kernel(families, kernel_name(options.kernel))
     if not family then fault.usage(s) end
-    local arch_name, dev = choice.target(options)
+    local arch_name, dev, device_key = choice.target(options)
     if arch_name == "cpu" then
         fault.usage("why: the CPU device's code has no key and is not kept (say --arch sm_90a)")
     end
@@ -183,7 +212,9 @@ function why.run(options)
             kernel_name(options.kernel), arch_name, dev.sms))
     end
     local store <close> = fault.reach(lathe.store())
-    local facts = explain(store, choice.kernel(family, s, v, arch_name, dev), dev)
+    local kernel = choice.kernel(family, s, v, arch_name, dev)
+    local facts = explain(store, kernel, dev)
+    facts.measured = measured(kernel, dev, device_key)
     if options.json then return report.json(facts) end
     print_facts(facts)
 end

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REPLAYS_LEAST = 5, REPLAYS_MOST = 64 };
+enum { REPLAYS_BRIEF = 2, REPLAYS_LEAST = 5, REPLAYS_MOST = 64 };
 
 #define TIMED_US 20000.0 /* of replays, unless 5 of them take longer */
 
@@ -163,13 +163,16 @@ static double median(const double *values, int count)
     return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-/* Wall time of whole replays of the sequence. */
-static int time_steps(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err)
+/* Wall time of whole replays of the sequence; briefly: of two. */
+static int time_steps(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                      lt_err *err)
 {
+    const int least = brief ? REPLAYS_BRIEF : REPLAYS_LEAST;
+    const int most = brief ? REPLAYS_BRIEF : REPLAYS_MOST;
     double us[REPLAYS_MOST], sum = 0;
     int n = 0;
     if (count < 1) return lt_fail(err, "cpu: no step to time");
-    while (n < REPLAYS_MOST && (n < REPLAYS_LEAST || sum < TIMED_US)) {
+    while (n < most && (n < least || sum < TIMED_US)) {
         const double start = lt_now_us();
         for (int i = 0; i < count; i++)
             if (launch(dev, steps[i].kernel, &steps[i].launch, steps[i].args, err)) return -1;

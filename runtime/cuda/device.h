@@ -71,6 +71,7 @@ int lt_cuda_replay_graph(lt_device *dev, lt_graph *g, lt_err *err);
 void lt_cuda_forget(lt_device *dev, lt_graph *g);
 
 /* time.c */
-int lt_cuda_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err);
+int lt_cuda_time(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                 lt_err *err);
 
 #endif

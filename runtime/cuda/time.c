@@ -1,22 +1,27 @@
-/* time.c: how long a sequence of launches takes: repeated in one graph, replayed between events. */
+/* time.c: how long a sequence of launches takes: repeated in one graph, replayed between events.
+ * Briefly: with a shorter graph, fewer replays and clocks as they are. */
 #include "device.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define GRAPH_US 1200.0 /* one replay: some 500 times the events' resolution */
-#define WARM_US 50e3    /* after which the clocks are up */
+#define WARM_US 50e3 /* after which the clocks are up */
 
 enum {
     BLOCK = 15,   /* replays; two blocks, whose medians must agree */
+    BRIEF = 3,    /* the same, briefly */
     NODES = 4096, /* at most: an empty node takes half a microsecond, so 2400 make a replay */
     ROUNDS = 3,   /* of finding how often to repeat: the first also sees the events' own time */
 };
+
+/* One replay: some 500 times the events' resolution, briefly 125 times. */
+static const double graph_us[] = {[false] = 1200.0, [true] = 300.0};
 
 typedef struct {
     lt_cuda_device *d;
     const lt_step *steps;
     int count, repeats;
+    bool brief;
     lt_cu_exec exec;
 } run;
 
@@ -50,15 +55,16 @@ static int replay(run *r, double *us, lt_err *err)
     return 0;
 }
 
-/* Repeats the steps until one replay takes about GRAPH_US; us: what it takes. */
+/* Repeats the steps until one replay takes about graph_us; us: what it takes. */
 static int size_graph(run *r, double *us, lt_err *err)
 {
     const int most = r->count < NODES ? NODES / r->count : 1;
+    const double enough = graph_us[r->brief];
     r->repeats = 1;
     for (int round = 0;; round++) {
         if (make_graph(r, err) || replay(r, us, err) || replay(r, us, err)) return -1;
-        if (round == ROUNDS - 1 || r->repeats == most || *us >= GRAPH_US / 2) return 0;
-        const double wanted = ceil(GRAPH_US / (*us > 0 ? *us : 1) * r->repeats);
+        if (round == ROUNDS - 1 || r->repeats == most || *us >= enough / 2) return 0;
+        const double wanted = ceil(enough / (*us > 0 ? *us : 1) * r->repeats);
         r->repeats = wanted < most ? (int)wanted : most;
     }
 }
@@ -84,23 +90,26 @@ static double sort_median(double *us, int count)
 
 static int measure(run *r, lt_timing *out, lt_err *err)
 {
+    const int block = r->brief ? BRIEF : BLOCK;
     double us[2 * BLOCK], once;
-    if (size_graph(r, &once, err) || warm_up(r, once, err)) return -1;
-    for (int i = 0; i < 2 * BLOCK; i++)
+    if (size_graph(r, &once, err)) return -1;
+    if (!r->brief && warm_up(r, once, err)) return -1;
+    for (int i = 0; i < 2 * block; i++)
         if (replay(r, &us[i], err)) return -1;
-    const double first = sort_median(us, BLOCK), second = sort_median(us + BLOCK, BLOCK);
-    const double all = sort_median(us, 2 * BLOCK);
+    const double first = sort_median(us, block), second = sort_median(us + block, block);
+    const double all = sort_median(us, 2 * block);
     const int nodes = r->repeats * r->count;
     *out = (lt_timing){.us = all / nodes,
                        .spread = all > 0 ? fabs(first - second) / all : 0,
-                       .replays = 2 * BLOCK,
+                       .replays = 2 * block,
                        .nodes = nodes};
     return 0;
 }
 
-int lt_cuda_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err)
+int lt_cuda_time(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                 lt_err *err)
 {
-    run r = {.d = (lt_cuda_device *)dev, .steps = steps, .count = count};
+    run r = {.d = (lt_cuda_device *)dev, .steps = steps, .count = count, .brief = brief};
     if (lt_cuda_enter(r.d, err)) return -1;
     const int failed = lt_cuda_settle(r.d, err) || measure(&r, out, err);
     drop_graph(&r);

@@ -243,10 +243,12 @@ static void a_sequence_is_timed(void **state)
                      0);
     assert_int_equal(dev->ops->alloc(dev, 4, &step[0].args[0].buffer, &err), 0);
     step[1] = step[0];
-    assert_int_equal(dev->ops->time(dev, step, 2, &timing, &err), 0);
+    assert_int_equal(dev->ops->time(dev, step, 2, false, &timing, &err), 0);
     assert_true(timing.us > 0 && timing.us < 1e5 && timing.nodes == 2 && timing.replays >= 5);
+    assert_int_equal(dev->ops->time(dev, step, 2, true, &timing, &err), 0);
+    assert_true(timing.us > 0 && timing.us < 1e5 && timing.nodes == 2 && timing.replays == 2);
     step[1].args[0].buffer = NULL;
-    assert_int_equal(dev->ops->time(dev, step, 2, &timing, &err), -1);
+    assert_int_equal(dev->ops->time(dev, step, 2, false, &timing, &err), -1);
     assert_string_equal(err.text, "k: 'y' is no buffer of this device");
     dev->ops->unload(dev, step[0].kernel);
     dev->ops->close(dev);

@@ -106,6 +106,29 @@ static void a_kernel_of_the_compiler_has_its_facts(void **state)
     }
 }
 
+static void code_is_the_same_under_another_name_and_another_for_another_text(void **state)
+{
+    (void)state;
+    static const char text[] = "extern \"C\" __global__ void %s(float *y, const float *x)\n"
+                               "{\n"
+                               "    const float table[5] = {1.5f, 2.5f, 7.0f, -1.0f, %s};\n"
+                               "    y[threadIdx.x] = table[(int)x[threadIdx.x] %% 5];\n"
+                               "}\n";
+    static const char *const made[][2] = {{"a", "4.0f"}, {"a_longer_name", "4.0f"}, {"a", "4.5f"}};
+    char codes[lt_countof(made)][17];
+    for (size_t i = 0; i < lt_countof(made); i++) {
+        char source[400];
+        lt_bytes image = {0};
+        snprintf(source, sizeof source, text, made[i][0], made[i][1]);
+        compile(made[i][0], source, "sm_90a", &image);
+        memcpy(codes[i], read_facts(made[i][0], &image).facts.code, sizeof codes[i]);
+        assert_int_equal(strlen(codes[i]), 16);
+        lt_bytes_clear(&image);
+    }
+    assert_string_equal(codes[0], codes[1]);
+    assert_string_not_equal(codes[0], codes[2]);
+}
+
 static void a_spill_is_counted_and_a_local_array_is_none(void **state)
 {
     (void)state;
@@ -435,6 +458,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], LT_NVRTC_CHILD)) return lt_nvrtc_child();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_of_the_compiler_has_its_facts),
+        cmocka_unit_test(code_is_the_same_under_another_name_and_another_for_another_text),
         cmocka_unit_test(a_spill_is_counted_and_a_local_array_is_none),
         cmocka_unit_test(the_kernel_that_is_meant_is_found_among_others),
         cmocka_unit_test(an_image_made_by_hand_has_its_facts),

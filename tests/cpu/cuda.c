@@ -354,7 +354,7 @@ static void a_fault_kills_the_device_and_every_call_says_so(void **state)
                            : i == 3 ? lt_device_write(b.dev, b.buf, 0, (lt_span){&byte, 1}, &err)
                            : i == 4 ? lt_device_fill(b.dev, b.buf, 0, &err)
                            : i == 5 ? lt_device_alloc(b.dev, 16, &buf, &err)
-                           : i == 6 ? lt_device_time(b.dev, &step, 1, &timing, &err)
+                           : i == 6 ? lt_device_time(b.dev, &step, 1, false, &timing, &err)
                                     : load_image(b.dev, &twice, &src, &kernel, &err);
         assert_int_equal(result, -1);
         if (i == 7)
@@ -418,14 +418,14 @@ static void waiting_after_each_launch_names_the_right_one(void **state)
 
 /* ---- timing ---- */
 
-static lt_timing time_steps(bench *b, int count)
+static lt_timing time_steps(bench *b, int count, bool brief)
 {
     lt_timing t = {0};
     lt_err err = {""};
     lt_step steps[3];
     for (int i = 0; i < count; i++)
         steps[i] = (lt_step){b->kernel, b->launch, {b->args[0], b->args[1], b->args[2]}};
-    if (lt_device_time(b->dev, steps, count, &t, &err)) fail_msg("%s", err.text);
+    if (lt_device_time(b->dev, steps, count, brief, &t, &err)) fail_msg("%s", err.text);
     return t;
 }
 
@@ -444,7 +444,7 @@ static void a_graph_is_repeated_until_it_takes_about_a_millisecond(void **state)
         fake->node_us = cases[i].node_us;
         fake->replay_us = cases[i].replay_us;
         bench b = set_up_bench();
-        const lt_timing t = time_steps(&b, cases[i].count);
+        const lt_timing t = time_steps(&b, cases[i].count, false);
         assert_true(t.nodes >= cases[i].least && t.nodes <= cases[i].most);
         assert_int_equal(t.nodes, fake->nodes);
         assert_int_equal(t.replays, 30);
@@ -456,6 +456,20 @@ static void a_graph_is_repeated_until_it_takes_about_a_millisecond(void **state)
     }
 }
 
+static void a_brief_timing_takes_a_few_milliseconds(void **state)
+{
+    (void)state;
+    lt_cuda_fake *fake = lt_cuda_fake_use();
+    fake->node_us = 10;
+    bench b = set_up_bench();
+    const lt_timing t = time_steps(&b, 1, true);
+    assert_in_range(t.nodes, 30, 31);
+    assert_int_equal(t.replays, 6);
+    assert_true(t.us > 9.999 && t.us < 10.001);
+    assert_true(fake->launches * fake->node_us < 5e3);
+    close_bench(&b);
+}
+
 static void the_spread_is_the_distance_of_the_two_halves(void **state)
 {
     (void)state;
@@ -463,7 +477,7 @@ static void the_spread_is_the_distance_of_the_two_halves(void **state)
     fake->node_us = 1000;
     fake->drift_us = 10; /* 15 replays later a replay takes 150 us more */
     bench b = set_up_bench();
-    const lt_timing t = time_steps(&b, 1);
+    const lt_timing t = time_steps(&b, 1, false);
     assert_int_equal(t.nodes, 1);
     assert_true(t.spread * t.us > 149.9 && t.spread * t.us < 150.1);
     close_bench(&b);
@@ -475,7 +489,7 @@ static void a_timed_launch_is_programmatic_where_it_says_so(void **state)
     lt_cuda_fake *fake = lt_cuda_fake_use();
     bench b = set_up_bench();
     b.launch.programmatic = true;
-    time_steps(&b, 2);
+    time_steps(&b, 2, false);
     assert_true(fake->last.programmatic);
     close_bench(&b);
 }
@@ -489,7 +503,7 @@ static void a_fault_while_timing_names_the_kernel(void **state)
     lt_timing t;
     lt_err err;
     const lt_step step = {b.kernel, b.launch, {b.args[0], b.args[1], b.args[2]}};
-    assert_int_equal(lt_device_time(b.dev, &step, 1, &t, &err), -1);
+    assert_int_equal(lt_device_time(b.dev, &step, 1, false, &t, &err), -1);
     assert_holds(err.text, "timing twice__n64__w1: cuda:0: cuStreamSynchronize");
     assert_holds(err.text, ": twice__n64__w1 (");
     close_bench(&b);
@@ -517,7 +531,7 @@ static int live(bool *kernel, lt_err *err)
     *kernel = true;
     if (load_image(dev, &twice, &src, &b.kernel, err)) goto fail;
     const lt_step step = {b.kernel, b.launch, {b.args[0], b.args[1], b.args[2]}};
-    if (lt_device_time(dev, &step, 1, &t, err)) goto fail;
+    if (lt_device_time(dev, &step, 1, false, &t, err)) goto fail;
     *kernel = false; /* the call before the launch is not the kernel's */
     if (launch(&b, err) || lt_device_sync(dev, err) ||
         lt_device_read(dev, b.buf, 8, bytes, sizeof bytes, err))
@@ -592,6 +606,7 @@ int main(void)
         cmocka_unit_test(waiting_after_each_launch_names_the_right_one),
         cmocka_unit_test(a_graph_is_repeated_until_it_takes_about_a_millisecond),
         cmocka_unit_test(the_spread_is_the_distance_of_the_two_halves),
+        cmocka_unit_test(a_brief_timing_takes_a_few_milliseconds),
         cmocka_unit_test(a_timed_launch_is_programmatic_where_it_says_so),
         cmocka_unit_test(a_fault_while_timing_names_the_kernel),
         cmocka_unit_test(failing_the_nth_call_leaks_nothing_and_names_the_kernel),

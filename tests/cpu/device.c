@@ -46,9 +46,10 @@ static int fake_launch(lt_device *dev, lt_kernel *k, const lt_launch *l, const l
     return 0;
 }
 
-static int fake_time(lt_device *dev, const lt_step *steps, int count, lt_timing *out, lt_err *err)
+static int fake_time(lt_device *dev, const lt_step *steps, int count, bool brief, lt_timing *out,
+                     lt_err *err)
 {
-    (void)steps, (void)count, (void)out, (void)err;
+    (void)steps, (void)count, (void)brief, (void)out, (void)err;
     ((fake_device *)dev)->calls++;
     return 0;
 }
@@ -174,7 +175,7 @@ static const char *launching(const lt_launch *l, lt_buffer *x, size_t offset)
     err.text[0] = 0;
     const int failed = lt_device_launch(&d.base, &k, l, args, &err);
     assert_int_equal(failed, *err.text ? -1 : 0);
-    assert_int_equal(lt_device_time(&d.base, &step, 1, &timing, &other), failed);
+    assert_int_equal(lt_device_time(&d.base, &step, 1, false, &timing, &other), failed);
     assert_string_equal(other.text, err.text);
     assert_int_equal(d.calls, failed ? 0 : 2);
     return err.text;
@@ -222,7 +223,7 @@ static void a_device_without_an_order_says_so(void **state)
     assert_int_equal(lt_device_play(&d.base, &play, &err), -1);
     assert_string_equal(err.text, "device fake: has no order to play with (use cpu)");
     lt_timing timing;
-    assert_int_equal(lt_device_time(&d.base, NULL, 0, &timing, &err), -1);
+    assert_int_equal(lt_device_time(&d.base, NULL, 0, false, &timing, &err), -1);
 }
 
 int main(void)

@@ -206,8 +206,8 @@ describe("the command line", function()
     end
 
     it("shows help for every command and ends with 0", function()
-        for _, command in ipairs({ "families", "gen", "build", "check", "bench", "why", "cache",
-            "config" }) do
+        for _, command in ipairs({ "families", "gen", "build", "check", "bench", "tune", "why",
+            "cache", "config" }) do
             local out, err, code = lathe(command .. " --help")
             assert.equal(0, code)
             assert.equal("", err)

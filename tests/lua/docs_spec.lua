@@ -21,7 +21,7 @@ end)
 
 describe("README.md and docs", function()
     it("link to files that exist", function()
-        for _, path in ipairs({ "README.md", "docs/family.md", "docs/tour.md" }) do
+        for _, path in ipairs({ "README.md", "docs/family.md", "docs/tour.md", "docs/cache.md" }) do
             local folder = path:match("^(.*/)") or ""
             for target in read(path):gmatch("%]%(([%w_./]+%.md)%)") do
                 local file <close> = io.open(folder .. target)

@@ -1,0 +1,252 @@
+-- What tuning found: records as lines of text, and a device's set of them, the shipped ones and the
+-- user's, with questions to it. A set is a value that someone holds.
+local lathe = require("lathe")
+local fault = require("lua.fault")
+local name = require("gen.name")
+local shape = require("gen.shape")
+local variant = require("gen.variant")
+
+local records = {}
+
+records.ALONE = "alone"  -- a regime: the kernel repeated by itself, on cold inputs
+
+local FORMAT <const> = "1"
+local FIELDS <const> = {  -- in the order of a line
+    "device",  -- key: nvidia-h200
+    "family",  -- with its rev: w8a8_gemv@1
+    "shape",   -- m1_n4096_k11264
+    "layout",  -- of its weights: e4m3_tile16; rows where it has none
+    "class", "regime",
+    "knobs",   -- m1t1s16g1u2p1
+    "status",
+    "us", "spread",  -- of a launch; percent between two measurements
+    "floor",   -- us
+    "pass",    -- 1: timed briefly; 2: timed again beside the other fast ones
+    "text",    -- 16 digits of the SHA-256 of prelude and text
+    "seed",
+    "same",    -- knobs of another variant with the same code, which was measured
+    "why",     -- a sentence, of what is not right
+}
+local NUMBERS <const> = { us = true, spread = true, floor = true, pass = true, seed = true }
+local RIGHT <const> = { ok = true, dropped = true }  -- proved right and timed
+
+-- ---- lines ----
+
+local function field_text(value)
+    if math.type(value) == "float" then return ("%.4g"):format(value) end
+    return (tostring(value):gsub("%c", " "))
+end
+
+-- A record as a line.
+function records.line(record)
+    local words = { "record=" .. FORMAT }
+    for _, field in ipairs(FIELDS) do
+        local value = record[field]
+        if value ~= nil then words[#words + 1] = ("%s=%s"):format(field, field_text(value)) end
+    end
+    return table.concat(words, "\t")
+end
+
+-- The record of a line; nil for one of another format. A field that it does not know is kept.
+function records.parse(line)
+    local record = {}
+    for field, value in line:gmatch("(%l+)=([^\t]*)") do
+        record[field] = NUMBERS[field] and tonumber(value) or value
+    end
+    local whole = record.record == FORMAT and record.device and record.family and record.shape
+        and record.knobs and record.status and record.regime and record.layout and record.text
+    if not whole or RIGHT[record.status] and math.type(record.us) == nil then return nil end
+    record.line = line
+    return record
+end
+
+function records.is_right(record) return RIGHT[record.status] == true end
+
+-- What fixes a kernel's text, short.
+function records.digest(kernel) return lathe.sha256(kernel.plain):sub(1, 16) end
+
+-- "e4m3_tile16": the layouts of a family's weights.
+function records.layout(family)
+    local list, seen = {}, {}
+    for _, row in ipairs(family.args) do
+        if row.layout and not seen[row.layout] then
+            seen[row.layout], list[#list + 1] = true, row.layout
+        end
+    end
+    return #list > 0 and table.concat(list, "+") or "rows"
+end
+
+-- ---- a set ----
+
+local function family_key(record)
+    return ("%s %s %s"):format(record.family, record.layout, record.regime)
+end
+
+local function key_of(family)
+    return ("%s@%d %s %s"):format(family.name, family.rev, records.layout(family), records.ALONE)
+end
+
+local set = {}
+
+-- Adds a record, which wins over those before it. source: "shipped" or "own".
+function set:add(record, source)
+    record.source = source
+    local key = family_key(record)
+    local shapes = self.families[key] or {}
+    local found = shapes[record.shape] or { knobs = {}, latest = {}, exact = {} }
+    self.families[key], shapes[record.shape] = shapes, found
+    if not found.latest[record.knobs] then found.knobs[#found.knobs + 1] = record.knobs end
+    found.latest[record.knobs] = record
+    found.exact[record.knobs .. " " .. record.text] = record
+end
+
+local function at_shape(self, family, text)
+    local shapes = self.families[key_of(family)]
+    return shapes and shapes[text]
+end
+
+-- The record of this very text, or nil.
+function set:find(family, s, knobs, text)
+    local found = at_shape(self, family, shape.text(family, s))
+    return found and found.exact[knobs .. " " .. text]
+end
+
+-- The last record of a variant, whatever its text was, or nil.
+function set:latest(family, s, knobs)
+    local found = at_shape(self, family, shape.text(family, s))
+    return found and found.latest[knobs]
+end
+
+-- The variant of a record if the family keeps it for s, and its class there.
+local function kept(record, family, s, dev)
+    local v = variant.parse(family, record.knobs)
+    if not v or not family.keep(s, v, dev) then return nil end
+    return v, family.class(s, v)
+end
+
+-- The fastest right one of a shape's records that may run s. One that was timed beside others
+-- counts before those that were timed briefly.
+local function fastest(found, family, s, dev, class)
+    local best
+    for _, knobs in ipairs(found.knobs) do
+        local record = found.latest[knobs]
+        local v, own = nil, nil
+        if RIGHT[record.status] then v, own = kept(record, family, s, dev) end
+        local pass = record.pass or 1
+        if v and (not class or own == class) and (not best or pass > best.pass
+            or pass == best.pass and record.us < best.us) then
+            best = { variant = v, knobs = knobs, class = own, us = record.us, pass = pass,
+                floor = record.floor, text = record.text, shape = record.shape,
+                source = record.source }
+        end
+    end
+    return best
+end
+
+-- How far two shapes are apart: the sum over sizes of |log(a / b)|.
+local function distance(family, a, b)
+    local sum = 0.0
+    for _, size in ipairs(family.shape) do
+        sum = sum + math.abs(math.log((a[size] + 1) / (b[size] + 1)))
+    end
+    return sum
+end
+
+-- The other shapes of a family's records, nearest first.
+local function others(self, family, s)
+    local list, own = {}, shape.text(family, s)
+    for text, found in pairs(self.families[key_of(family)] or {}) do
+        local other = text ~= own and shape.parse(family, text)
+        if other then
+            list[#list + 1] = { text = text, found = found, far = distance(family, s, other) }
+        end
+    end
+    table.sort(list, function(a, b)
+        if a.far ~= b.far then return a.far < b.far end
+        return a.text < b.text
+    end)
+    return list
+end
+
+-- The fastest variant for shape s on dev, of one class or of any: { variant, knobs, class, us,
+-- pass, floor, text, shape, source, from = "exact" }. Without a record of s that of the nearest
+-- shape, from = "nearest", whose us is that shape's. nil where nothing is known.
+function set:best(family, s, dev, class)
+    local found = at_shape(self, family, shape.text(family, s))
+    local best = found and fastest(found, family, s, dev, class)
+    if best then
+        best.from = "exact"
+        return best
+    end
+    for _, other in ipairs(others(self, family, s)) do
+        best = fastest(other.found, family, s, dev, class)
+        if best then
+            best.from = "nearest"
+            return best
+        end
+    end
+end
+
+-- The best of each class at exactly this shape, by class, and the classes in the order in which
+-- the family's variants have them.
+function set:classes(family, s, dev)
+    local by_class, order = {}, {}
+    local found = at_shape(self, family, shape.text(family, s))
+    for _, v in ipairs(found and variant.kept(family, s, dev) or {}) do
+        local class = family.class(s, v)
+        if by_class[class] == nil then
+            by_class[class] = fastest(found, family, s, dev, class) or false
+            if by_class[class] then order[#order + 1] = class end
+        end
+    end
+    for class, best in pairs(by_class) do by_class[class] = best or nil end
+    return by_class, order
+end
+
+-- How many variants of s have a record and are kept no more.
+function set:vanished(family, s, dev)
+    local count = 0
+    local found = at_shape(self, family, shape.text(family, s))
+    for _, knobs in ipairs(found and found.knobs or {}) do
+        if not kept(found.latest[knobs], family, s, dev) then count = count + 1 end
+    end
+    return count
+end
+
+local function add_lines(self, lines, bad, source)
+    for _, line in ipairs(lines) do
+        local record = records.parse(line)
+        if not record then bad = bad + 1 end
+        if record and record.device == self.device then self:add(record, source) end
+    end
+    self.bad = self.bad + bad
+end
+
+-- An empty set.
+function records.new(device)
+    return setmetatable({ device = device, families = {}, bad = 0 }, { __index = set })
+end
+
+-- What is known of a device, by its key: the shipped records, then the user's, which win. `bad` is
+-- the number of lines that are torn or foreign.
+function records.load(device)
+    local self = records.new(device)
+    local shipped = lathe.read(("cache/tuned/%s.tuned"):format(device))
+    if shipped then
+        local lines, bad = fault.reach(lathe.unseal(shipped))
+        add_lines(self, lines, bad, "shipped")
+    end
+    local file <close> = fault.reach(lathe.records(device))
+    local lines, bad = fault.reach(file:read())
+    add_lines(self, lines, bad, "own")
+    return self
+end
+
+-- The words of the tuning key of a family at a shape, as fields of a record.
+function records.key(device, family, s)
+    local tuning, text = name.tuning(family, s):match("^(%S+) (%S*)$")
+    return { device = device, family = tuning, shape = text, layout = records.layout(family),
+        regime = records.ALONE }
+end
+
+return records

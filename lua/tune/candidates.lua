@@ -1,0 +1,87 @@
+-- The candidates of a job, a family at a shape, and what is recorded of them.
+local choice = require("lua.choice")
+local fault = require("lua.fault")
+local floor = require("lua.floor")
+local lathe = require("lathe")
+local records = require("lua.records")
+local variant = require("gen.variant")
+
+local candidates = {}
+
+local NEAR <const> = 1.03  -- times the floor: no other of the class can be much better
+
+local function candidate(self, job, v)
+    local kernel = choice.kernel(job.family, job.shape, v, self.target.arch, self.target.dev)
+    local l, scratch = kernel.launch, 0
+    for _, p in ipairs(kernel.params) do scratch = scratch + (p.scratch and p.bytes or 0) end
+    return {
+        knobs = variant.text(job.family, v), class = kernel.class, name = kernel.name,
+        text = records.digest(kernel), floor = floor.us(self.info.key, kernel.work),
+        launch = ("%s %d %d %d"):format(table.concat(l.grid, ","), l.block, l.shared, scratch),
+    }
+end
+
+-- What is recorded of a candidate and still counts.
+function candidates.recorded(self, job, c)
+    local record = self.known:find(job.family, job.shape, c.knobs, c.text)
+    return record and (not self.again or self.fresh[record]) and record or nil
+end
+
+local function is_near_floor(record)
+    return record.us and record.floor and record.us <= NEAR * record.floor
+end
+
+-- Notes what a record says of its shape: the best so far, and classes that are near the floor.
+local function note(job, record)
+    if not records.is_right(record) then return end
+    job.best = math.min(job.best or math.huge, record.us)
+    if is_near_floor(record) then job.near[record.class] = true end
+end
+
+-- Fills job: its candidates in order, how many of them are known.
+function candidates.prepare(self, job)
+    if job.candidates then return end
+    job.candidates, job.near, job.codes = {}, {}, {}
+    job.known, job.measured, job.rejected = 0, 0, 0
+    for i, v in ipairs(variant.kept(job.family, job.shape, self.target.dev)) do
+        local c = candidate(self, job, v)
+        local record = candidates.recorded(self, job, c)
+        job.candidates[i] = c
+        if record then
+            job.known = job.known + 1
+            note(job, record)
+        end
+    end
+    job.vanished = self.known:vanished(job.family, job.shape, self.target.dev)
+end
+
+-- Has it to be measured?
+function candidates.is_open(self, job, c)
+    return not job.near[c.class] and not candidates.recorded(self, job, c)
+end
+
+local function reject(self, job, c, record)
+    job.rejected = job.rejected + 1
+    self.sentences[#self.sentences + 1] = ("kernel %s: %s: %s"):format(
+        c.name, record.status, record.why)
+end
+
+-- Records fields of a candidate, on the disk when this returns.
+function candidates.write(self, job, c, fields)
+    local record = records.key(self.info.key, job.family, job.shape)
+    record.class, record.knobs, record.text = c.class, c.knobs, c.text
+    record.floor, record.seed = c.floor, self.seed
+    for field, value in pairs(fields) do record[field] = value end
+    local line = records.line(record)
+    fault.reach(self.file:append(line))
+    record = records.parse(line)
+    self.known:add(record, "own")
+    self.fresh[record] = true
+    self.has_written = true
+    note(job, record)
+    if not records.is_right(record) then reject(self, job, c, record) end
+    lathe.debug(3, ("tune %s: %s %s"):format(c.name, record.status,
+        record.us and ("%.4g us"):format(record.us) or record.why))
+end
+
+return candidates

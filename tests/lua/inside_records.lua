@@ -1,0 +1,95 @@
+-- What tests of records run inside ./lathe, in place of its command line (LATHE_ROOT names a folder
+-- where this file is lua/cli.lua): questions to a set of records, an answer a line.
+local arch = require("gen.arch")
+local catalog = require("gen.catalog")
+local choice = require("lua.choice")
+local records = require("lua.records")
+local shape = require("gen.shape")
+
+local DEV <const> = arch.device("cpu", 1)
+
+-- A record of w8a8_gemv; fields: M, knobs, status, us, pass, rev, layout.
+local function record(family, known, fields)
+    local s = { M = fields.M or 1, N = 96, K = 1552 }
+    local r = records.key("x", family, s)
+    r.class, r.knobs, r.text = "any", fields.knobs, fields.text or "0123456789abcdef"
+    r.status, r.us, r.pass = fields.status or "ok", fields.us, fields.pass or 1
+    r.family = fields.rev and ("%s@%d"):format(family.name, fields.rev) or r.family
+    r.layout = fields.layout or r.layout
+    known:add(assert(records.parse(records.line(r))), "own")
+end
+
+local function say(best)
+    if not best then return print("nothing") end
+    print(best.knobs, best.us, best.from, best.shape, best.class)
+end
+
+local steps = {}
+
+function steps.one_of_two_passes(add, ask)
+    add({ knobs = "m1t1s4g1u2p1", us = 5.0 })
+    ask(1)
+    add({ knobs = "m1t2s4g1u2p1", us = 4.0 })
+    ask(1)
+    add({ knobs = "m1t1s4g1u2p1", us = 4.5, pass = 2 })
+    ask(1)
+    add({ knobs = "m1t2s4g1u2p1", us = 4.25, pass = 2 })
+    ask(1)
+end
+
+function steps.what_is_not_right(add, ask)
+    add({ knobs = "m1t1s4g1u2p1", us = 5.0 })
+    add({ knobs = "m1t2s4g1u2p1", status = "hang" })
+    add({ knobs = "m1t1s2g2u2p1", us = 9.0, status = "dropped" })
+    ask(1)
+    add({ knobs = "m1t1s4g1u2p1", status = "wrong", text = "ffff456789abcdef" })
+    ask(1)
+end
+
+function steps.what_is_of_another_kind(add, ask)
+    add({ knobs = "m1t1s4g1u2p1", us = 1.0, rev = 7 })
+    add({ knobs = "m1t1s4g1u2p1", us = 1.0, layout = "rows" })
+    add({ knobs = "m1t1s3g1u2p1", us = 1.0 })
+    add({ knobs = "m1t1s4g1u2", us = 1.0 })
+    add({ knobs = "m1t4s1g4u4p4", us = 1.0 })
+    ask(1)
+end
+
+function steps.nearest(add, ask)
+    add({ knobs = "m1t2s4g1u2p1", us = 2.0, M = 2 })
+    add({ knobs = "m1t1s4g1u2p1", us = 1.0, M = 2 })
+    add({ knobs = "m1t1s2g2u2p1", us = 7.0, M = 2 })
+    add({ knobs = "m1t2s4g2u2p1", us = 3.0, M = 16 })
+    ask(1)
+    ask(12)
+    ask(4)
+    add({ knobs = "m1t1s4g2u2p1", us = 9.0, M = 4 })
+    ask(4)
+    ask(1, "mma.f16_1x2")
+    ask(1, "dot_1x2")
+end
+
+local function classes(family, known)
+    local s = { M = 1, N = 96, K = 1552 }
+    record(family, known, { knobs = "m1t1s4g1u2p1", us = 5.0 })
+    record(family, known, { knobs = "m1t2s4g1u2p1", us = 4.0 })
+    record(family, known, { knobs = "m1t1s2g2u2p1", us = 9.0, status = "dropped" })
+    record(family, known, { knobs = "m1t1s1g4u2p2", status = "wrong" })
+    local by_class, order = known:classes(family, s, DEV)
+    for _, class in ipairs(order) do print(class, by_class[class].knobs, by_class[class].us) end
+    local count = 0
+    for _ in pairs(by_class) do count = count + 1 end
+    print(count, known:vanished(family, s, DEV))
+end
+
+return function(words)
+    local family = assert(catalog.find(choice.catalog(), "w8a8_gemv"))
+    local known = records.new("x")
+    if words[1] == "classes" then return classes(family, known) or 0 end
+    steps[words[1]](function(fields) record(family, known, fields) end, function(M, class)
+        local s = { M = M, N = 96, K = 1552 }
+        assert(shape.fault(family.shape, s) == nil)
+        say(known:best(family, s, DEV, class))
+    end)
+    return 0
+end
