@@ -137,6 +137,9 @@ function case.new(job)
     return c
 end
 
+-- An input drawn once more, with another seed.
+function case:draw_again(p, seed) return fill(self, p, { seed = seed }) end
+
 function case:free() self.mine:free() end
 
 -- Rows for lathe.write_tensors: the inputs, then `outputs` by name.

@@ -126,6 +126,11 @@ function choice.device(device_name)
     return device, info, arch.device(info.arch, info.sms)
 end
 
+-- The key of an arch's usual device; nil where `sms` multiprocessors are another's.
+function choice.key(arch_name, sms)
+    return (not sms or sms == SMS[arch_name]) and KEYS[arch_name] or nil
+end
+
 -- Arch name, dev and the key of records for a text that no device runs: of --arch, else the GPU's,
 -- else of sm_90a.
 function choice.target(options)

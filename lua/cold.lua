@@ -16,18 +16,25 @@ end
 local COPIES <const> = {
     __index = {
         free = function(list)
-            for _, placed in ipairs(list) do placed:free() end
+            for i = #list, 1, -1 do list[i]:free() end
         end,
     },
 }
 COPIES.__close = COPIES.__index.free
 
--- Copies of a case's inputs on the device. Close them with <close>.
+-- How often bytes must be there so that all of them together are cold.
+local function count_for(bytes) return math.min(MOST_COPIES, (COLD + bytes - 1) // bytes) end
+
+-- Copies of a case's inputs on the device. Where the inputs are large enough by themselves and a
+-- launch reads a small part of them (some of many experts), other inputs of the same weights stand
+-- for copies: they choose another part. Close them with <close>.
 function cold.copies(target, c)
     local list = setmetatable({ place.new(target, c) }, COPIES)
-    local count = target.is_cpu and 1
-        or math.min(MOST_COPIES, (COLD + input_bytes(c) - 1) // input_bytes(c))
-    for i = 2, count do list[i] = place.new(target, c) end
+    local bytes, read = input_bytes(c), c.family.work(c.shape).bytes
+    if target.is_cpu then return list end
+    for i = 2, count_for(bytes) do list[i] = place.new(target, c) end
+    if #list > 1 or 2 * read > bytes then return list end
+    for i = 2, count_for(read) do list[i] = place.again(list[1], i) end
     return list
 end
 

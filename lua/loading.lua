@@ -21,6 +21,7 @@ function loading.declare(command)
     command:option("--as", "ARCH:SMS: the CPU device runs the kernels of such a GPU")
         :target("played")
     rank.declare(command)
+    ask.declare_pins(command)
 end
 
 -- The arch and the multiprocessors of --as sm_90a:132.
@@ -39,7 +40,7 @@ function loading.open(options, capacity)
     local formats = fault.expect(recipe.find(options.recipe))
     local shown <close> = progress.new()
     local start = lathe.now_us()
-    local target = place.open(options.device, nil, played(options))
+    local target = ask.know(place.open(options.device, nil, played(options)), options)
     local s = session.open({
         target = target, found = rank.take(options, ask.checkpoint(options.model)),
         formats = formats, capacity = capacity,

@@ -86,22 +86,39 @@ function place.new(target, c, left)
     return placed
 end
 
+-- The same weights with other inputs beside them, drawn with another seed. It ends before `placed`.
+function place.again(placed, seed)
+    local mine, buffers = scope.new(), {}
+    for name, buffer in pairs(placed.buffers) do buffers[name] = buffer end
+    for _, p in ipairs(placed.case.args) do
+        if not p.layout and not p.out then
+            local array = placed.case:draw_again(p, seed)
+            buffers[p.name] = upload(p, placed.target.device, array, mine)
+        end
+    end
+    return setmetatable({
+        case = placed.case, target = placed.target, left = placed.left, buffers = buffers,
+        mine = mine,
+    }, PLACED)
+end
+
 -- Opens a device by name; the target of place.new, of plans (is_apart: memory.place) and sessions.
--- families: a catalog, or nil. arch_name: whose text it runs, sms: chosen for how many
--- multiprocessors; only the CPU device plays another device than itself.
+-- key: whose records count. families: a catalog, or nil. arch_name: whose text it runs, sms: chosen
+-- for how many multiprocessors; only the CPU device plays another device than itself.
 function place.open(name, families, arch_name, sms)
     fault.expect(lathe.prepare())
     local device, info, dev = choice.device(name)
-    local is_cpu, own = info.name == "cpu", info.arch
+    local is_cpu, own, key = info.name == "cpu", info.arch, info.key
     if arch_name and is_cpu then
-        own = arch.on_cpu(choice.arch(arch_name))
+        own, key = arch.on_cpu(choice.arch(arch_name)), choice.key(arch_name, sms or 1)
         dev = arch.device(own, sms or 1)
     elseif arch_name and choice.arch(arch_name) ~= own then
         fault.usage(("--arch: %s runs %s (--device cpu plays %s)"):format(
             info.name, own, arch_name))
     end
     return {
-        device = device, info = info, dev = dev, arch = own, is_cpu = is_cpu, is_apart = is_cpu,
+        device = device, info = info, dev = dev, arch = own, key = key, is_cpu = is_cpu,
+        is_apart = is_cpu,
         families = families or choice.catalog(),
     }
 end

@@ -7,7 +7,6 @@ local ctype = require("gen.ctype")
 local fault = require("lua.fault")
 local floor = require("lua.floor")
 local glm5_next = require("lua.model.glm5_next")
-local imagined = require("lua.model.imagined")
 local lathe = require("lathe")
 local place = require("lua.place")
 local plan = require("lua.plan.plan")
@@ -23,9 +22,6 @@ local TOKEN <const> = 7          -- whose step is timed: any
 local PIECE <const> = 1 << 22    -- elements of a cache that are written at once
 local SEED <const> = 7
 
--- Experts that one H200 holds beside the rest of a model, where it holds no rank of several.
-local HELD <const> = { ["glm-5.3-flash"] = 192 }
-
 function stepbench.declare(command)
     command:option("--model", "a checkpoint's folder: its step instead of a family")
     command:option("--model-shape", "a model by name, with random weights: glm-5.3-flash")
@@ -34,15 +30,10 @@ function stepbench.declare(command)
     command:option("--recipe", "precision: card (default) or reference")
     command:option("--html", "write a page with a roofline and the step's timeline to this file")
     rank.declare(command)
+    ask.declare_pins(command)
 end
 
 -- ---- the session ----
-
-local function found_of(options)
-    if options.model then return ask.checkpoint(options.model) end
-    local is_alone = (choice.number("--ranks", options.ranks, 1) or 1) == 1
-    return imagined.open(options.shape_name, is_alone and HELD[options.shape_name] or math.huge)
-end
 
 -- The lengths that are asked for, of those that the model has positions for.
 local function contexts_of(options, positions)
@@ -77,7 +68,7 @@ end
 local function open(options, contexts, found, shown)
     local start = lathe.now_us()
     local s = session.open({
-        found = found, target = place.open(options.device),
+        found = found, target = ask.know(place.open(options.device), options),
         formats = fault.expect(recipe.find(options.recipe or "card")),
         capacity = contexts[#contexts],
         tell = function(done, count, bytes)
@@ -184,7 +175,7 @@ end
 -- { steps, kernels, launches, sum_us of the kernels alone, load_seconds, session }
 function stepbench.run(options)
     local shown <close> = progress.new()
-    local found = rank.take(options, found_of(options))
+    local found = rank.take(options, ask.found(options))
     local contexts = contexts_of(options, found.config.positions)
     local s, seconds = open(options, contexts, found, shown)
     local result = { steps = {}, load_seconds = seconds, session = s }

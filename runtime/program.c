@@ -54,7 +54,7 @@ int lt_program_run(lt_program *p, lt_err *err)
 
 int lt_program_time(lt_program *p, lt_timing *out, lt_err *err)
 {
-    return lt_device_time(p->dev, p->steps, p->count, out, err);
+    return lt_device_time(p->dev, p->steps, p->count, false, out, err);
 }
 
 int lt_program_run_step(lt_program *p, int step, lt_err *err)

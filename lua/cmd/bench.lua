@@ -39,7 +39,7 @@ local function time(target, copies, kernel)
 end
 
 local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "seed" }
-local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "html" }
+local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "pins", "html" }
 
 local function check_options(options, is_model)
     if options.all and options.knobs then

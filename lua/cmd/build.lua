@@ -46,7 +46,7 @@ local function kernels_of_model(options)
     local sms, kernels = choice.number("--sms", options.sms, 1), {}
     local model, modes = ask.model(options, found), ask.modes(options)
     for _, arch_name in ipairs(archs_of(options)) do
-        local target, plans = ask.target(arch_name, sms), {}
+        local target, plans = ask.know(ask.target(arch_name, sms), options), {}
         for i, mode in ipairs(modes) do plans[i] = ask.plan(target, model, mode.rows) end
         local list = rehearsal.kernels(target, model.found, plans[1].weights)
         table.move(list, 1, #list, #kernels + 1, kernels)
@@ -109,7 +109,7 @@ local function check_words(options)
         fault.usage("build: what? (give a family and its shape, or --model)")
     end
     local others = options.model and { "family", "all", "knobs" }
-        or { "mode", "rows", "recipe", "context", "ranks", "rank" }
+        or { "mode", "rows", "recipe", "context", "ranks", "rank", "pins" }
     for _, name in ipairs(others) do
         if options[name] then
             fault.usage(options.model and "build: --model chooses families and variants by itself"

@@ -127,7 +127,7 @@ local function target_of(options)
 end
 
 local function show(options)
-    local mode, target = ask.mode(options), target_of(options)
+    local mode, target = ask.mode(options), ask.know(target_of(options), options)
     local scan
     if options.dry then scan = false end
     local found <close> = ask.checkpoint(options.model, scan)
@@ -144,7 +144,9 @@ local function show(options)
 end
 
 function plan.run(options)
-    local names = { "mode", "rows", "recipe", "context", "ranks", "rank", "arch", "sms", "dry" }
+    local names = {
+        "mode", "rows", "recipe", "context", "ranks", "rank", "pins", "arch", "sms", "dry",
+    }
     for _, name in ipairs(names) do
         if options.check and options[name] then
             fault.usage(("plan: --check knows no --%s (it looks at the checkpoint alone)"):format(

@@ -5,6 +5,7 @@ local jobs = require("lua.tune.jobs")
 local lathe = require("lathe")
 local merge = require("lua.tune.merge")
 local progress = require("lua.progress")
+local rank = require("lua.rank")
 local report = require("lua.report")
 local shape = require("gen.shape")
 local tune = require("lua.tune")
@@ -19,9 +20,12 @@ function command.declare(parser)
     parser:argument("words", "the shape, such as M=2 N=4096 K=11264; default: the model's")
         :args("*")
     parser:option("--model", "instead of a family: the shapes of this checkpoint's plans")
-    parser:option("--rows", "with --model: rows of a step; default 1,2,4,8,16")
-    parser:option("--recipe", "with --model: card (default) or reference")
-    parser:option("--context", "with --model: tokens that there is room for")
+    parser:option("--model-shape", "the same of a model by name: glm-5.3-flash")
+        :target("shape_name")
+    parser:option("--rows", "with a model: rows of a step; default 1,2,4,8,16")
+    parser:option("--recipe", "with a model: card (default) or reference")
+    parser:option("--context", "with a model: tokens that there is room for")
+    rank.declare(parser)
     parser:option("--budget", "ends after 60s, 10m or 2h; what is measured stays")
     parser:flag("--again", "measure also what is recorded")
     parser:option("--seed", "of the inputs", "1")
@@ -37,8 +41,11 @@ local function seconds_of(text)
     return UNITS[unit] * math.tointeger(tonumber(digits))
 end
 
-local MODEL <const> = { "rows", "recipe", "context" }
-local TUNING <const> = { "family", "model", "rows", "recipe", "context", "budget", "again" }
+local MODEL <const> = { "rows", "recipe", "context", "ranks", "rank" }
+local TUNING <const> = {
+    "family", "model", "shape_name", "rows", "recipe", "context", "ranks", "rank", "budget",
+    "again",
+}
 
 -- Refuses words that do not go together.
 local function check_words(options)
@@ -46,13 +53,17 @@ local function check_words(options)
         if options[name] then fault.usage("tune: --merge adds files and tunes nothing") end
     end
     if options.merge then return end
-    if options.family and options.model then
+    local of_model = options.model or options.shape_name
+    if options.family and of_model then
         fault.usage("tune: --model chooses families and shapes by itself")
     end
-    if not options.family and not options.model then
+    if options.model and options.shape_name then
+        fault.usage("tune: --model and --model-shape ask for different models (give one of them)")
+    end
+    if not options.family and not of_model then
         fault.usage("tune: what? (give a family, or --model, or --merge)")
     end
-    for _, name in ipairs(options.model and {} or MODEL) do
+    for _, name in ipairs(of_model and {} or MODEL) do
         if options[name] then fault.usage(("tune: --%s is a word of --model"):format(name)) end
     end
 end

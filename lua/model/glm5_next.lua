@@ -36,8 +36,8 @@ end
 
 -- ---- KDA ----
 
--- All that reads xn as one product: q, k, v, f_a, g_a, b, where what reads f_a and g_a takes slices;
--- else these two are products of their own. Columns of "front", and the first one of b.
+-- All that reads xn as one product, q, k, v, f_a, g_a, b, where what reads f_a and g_a takes
+-- slices; else these two are products of their own. Columns of "front", and the first one of b.
 local function kda_projections(w, c, layer)
     local formats, channels, rank = w.recipe, 3 * w.n.kda, c.kda_dim
     local q, k, v, b = layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"]

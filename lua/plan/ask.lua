@@ -3,11 +3,14 @@ local checkpoint = require("lua.model.checkpoint")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local glm5_next = require("lua.model.glm5_next")
+local imagined = require("lua.model.imagined")
 local memory = require("lua.plan.memory")
 local message = require("gen.message")
+local pins = require("lua.plan.pins")
 local plan = require("lua.plan.plan")
 local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
+local records = require("lua.records")
 
 local ask = {}
 
@@ -23,6 +26,9 @@ local MODES <const> = {
 }
 local NAMES <const> = { "decode", "prefill" }
 
+-- Experts of a model by name that one H200 holds beside the rest where it is no rank of several.
+local HELD <const> = { ["glm-5.3-flash"] = 192 }
+
 -- Bytes of the usual device of an arch, as choice.facts has its multiprocessors.
 local MEMORY <const> = {
     sm_90a = 143771 << 20, sm_100a = 183359 << 20, sm_100f = 183359 << 20,
@@ -36,6 +42,18 @@ function ask.declare(command)
     command:option("--recipe", "precision: card (default) or reference")
     command:option("--context", ("tokens that there is room for; default %d"):format(CONTEXT))
     rank.declare(command)
+    ask.declare_pins(command)
+end
+
+function ask.declare_pins(command)
+    command:option("--pins", "Lua file of variants to take: { [\"FAMILY SHAPE\"] = \"KNOBS\" }")
+end
+
+-- Lets a target's plans choose by what is pinned and what was recorded.
+function ask.know(target, options)
+    target.pins = pins.read(options.pins, target.families)
+    target.records = target.key and records.load(target.key)
+    return target
 end
 
 local function mode_of(options, mode)
@@ -71,11 +89,19 @@ function ask.checkpoint(folder, scan)
     return found
 end
 
+-- What --model or --model-shape names: a checkpoint, or a model by name without files.
+function ask.found(options)
+    if options.model then return ask.checkpoint(options.model) end
+    local is_alone = (choice.number("--ranks", options.ranks, 1) or 1) == 1
+    return imagined.open(options.shape_name, is_alone and HELD[options.shape_name] or math.huge)
+end
+
 -- A target without a device: arch_name's usual one, or one with `sms` multiprocessors.
 function ask.target(arch_name, sms)
     return {
         families = choice.catalog(), arch = arch_name, dev = choice.facts(arch_name, sms),
-        is_cpu = arch_name == "cpu", is_apart = arch_name == "cpu", memory = MEMORY[arch_name],
+        key = choice.key(arch_name, sms), is_cpu = arch_name == "cpu",
+        is_apart = arch_name == "cpu", memory = MEMORY[arch_name],
         named = arch_name,
     }
 end
@@ -84,8 +110,8 @@ end
 function ask.device(device_name)
     local _, info, dev = choice.device(device_name)
     return {
-        families = choice.catalog(), arch = info.arch, dev = dev, is_cpu = info.name == "cpu",
-        is_apart = info.name == "cpu",
+        families = choice.catalog(), arch = info.arch, dev = dev, key = info.key,
+        is_cpu = info.name == "cpu", is_apart = info.name == "cpu",
         memory = info.memory > 0 and info.memory or nil, named = info.model,
     }
 end

@@ -31,10 +31,9 @@ local function add(list, family, s)
     list[#list + 1] = { family = family, shape = s }
 end
 
--- The steps of a checkpoint's plans for each number of rows; what runs once, at load, is in none.
+-- The steps of a model's plans for each number of rows; what runs once, at load, is in none.
 local function of_model(options, target)
-    local found <close> = ask.checkpoint(options.model, false)
-    local model, list = ask.model(options, found), {}
+    local model, list = ask.model(options, ask.found(options)), {}
     for _, rows in ipairs(numbers(options.rows or ROWS)) do
         for _, step in ipairs(ask.plan(target, model, rows).steps) do
             add(list, step.kernel.family, step.kernel.shape)
@@ -57,9 +56,10 @@ local function of_family(options, families)
     return list
 end
 
--- options: family and words, or model, rows, recipe and context. target: as plan.try has it.
+-- options: family and words, or model or shape_name, rows, recipe, context, ranks and rank.
+-- target: as plan.try has it.
 function jobs.of(options, target)
-    return options.model and of_model(options, target) or of_family(options, target.families)
+    return (options.model or options.shape_name) and of_model(options, target) or of_family(options, target.families)
 end
 
 return jobs
