@@ -59,7 +59,8 @@ end
 -- options: family and words, or model or shape_name, rows, recipe, context, ranks and rank.
 -- target: as plan.try has it.
 function jobs.of(options, target)
-    return (options.model or options.shape_name) and of_model(options, target) or of_family(options, target.families)
+    if options.model or options.shape_name then return of_model(options, target) end
+    return of_family(options, target.families)
 end
 
 return jobs

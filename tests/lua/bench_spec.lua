@@ -8,8 +8,8 @@ local LAUNCHES <const> = 207  -- of a step of the tiny model
 -- Stdout, stderr and exit code of a command.
 local function lathe(words, variables)
     local errors = SCRATCH .. "/stderr"
-    local pipe = assert(io.popen(("env LATHE_DEVICE=cpu LATHE_CACHE_DIR=%s/cache %s ./lathe %s 2>%s")
-        :format(SCRATCH, variables or "", words, errors)))
+    local line = "env LATHE_DEVICE=cpu LATHE_CACHE_DIR=%s/cache %s ./lathe %s 2>%s"
+    local pipe = assert(io.popen(line:format(SCRATCH, variables or "", words, errors)))
     local out = pipe:read("a")
     local _, _, code = pipe:close()
     local file <close> = assert(io.open(errors))
