@@ -29,7 +29,8 @@ return family("w8a8_act_quant_pair", {
     check = {
         bits = true,
         samples = {
-            { M = 1, K = 64, STRIDE = 772, OFFSET = 640 }, { M = 3, K = 22, STRIDE = 51, OFFSET = 7 },
+            { M = 1, K = 64, STRIDE = 772, OFFSET = 640 },
+            { M = 3, K = 22, STRIDE = 51, OFFSET = 7 },
             { M = 16, K = 128, STRIDE = 704, OFFSET = 448 },
         },
         real = {

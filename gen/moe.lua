@@ -54,7 +54,7 @@ local function is_block_kept(s, v, units)
 end
 
 -- Wanted: 12 to 48 warps a multiprocessor for one row and one tile a warp, so that the same shares
--- of K are kept for all rows; several tiles a warp where one row has that many warps without shares.
+-- of K are kept for all rows; several tiles a warp where one row has so many warps without shares.
 local function is_spread(s, v, dev, units)
     local tiles = tile.count(s.N) * s.TOPK
     local warps = tiles * v.split
