@@ -2,8 +2,12 @@
  * arithmetic and single exact roundings only, so that every machine draws the same bits. */
 #include "sample.h"
 
+#include "parallel.h"
+
 #include <math.h>
 #include <string.h>
+
+enum { GRAIN = 1 << 18 }; /* elements that are worth a thread: a millisecond */
 
 static const char *const names[LT_DRAWS] = {
     [LT_DRAW_NORMAL] = "normal", [LT_DRAW_UNIFORM] = "uniform", [LT_DRAW_BYTES] = "bytes",
@@ -82,27 +86,45 @@ static double value_of(lt_draw draw, uint64_t word)
     }
 }
 
+typedef struct {
+    void *to;
+    lt_ctype type;
+    lt_draw draw;
+    uint64_t key;
+} filling;
+
 /* Byte i of the array is byte i % 8 of word i / 8. */
-static void fill_bytes(uint8_t *to, size_t bytes, lt_ctype type, uint64_t key)
+static void fill_bytes(void *ctx, size_t from, size_t end)
 {
-    for (size_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = draw_word(key, i / 8);
-        for (size_t j = 0; j < 8 && i + j < bytes; j++) {
+    const filling *f = ctx;
+    uint8_t *to = f->to;
+    for (size_t i = from; i < end; i += 8) {
+        const uint64_t word = draw_word(f->key, i / 8);
+        for (size_t j = 0; j < 8 && i + j < end; j++) {
             uint8_t b = (uint8_t)(word >> 8 * j);
-            if (type == LT_E4M3 && (b & 0x7f) == 0x7f) b ^= 0x40; /* NaN becomes +-1.875 */
+            if (f->type == LT_E4M3 && (b & 0x7f) == 0x7f) b ^= 0x40; /* NaN becomes +-1.875 */
             to[i + j] = b;
         }
     }
 }
 
 /* Two elements a byte: the hash of element 2i draws both halves. */
-static void fill_pairs(uint8_t *to, size_t count, lt_draw draw, uint64_t key)
+static void fill_pairs(void *ctx, size_t from, size_t end)
 {
-    for (size_t i = 0; i < count; i++) {
-        const double low = value_of(draw, draw_word(key, 2 * i));
-        const double high = value_of(draw, draw_word(key, 2 * i + 1));
+    const filling *f = ctx;
+    uint8_t *to = f->to;
+    for (size_t i = from; i < end; i++) {
+        const double low = value_of(f->draw, draw_word(f->key, 2 * i));
+        const double high = value_of(f->draw, draw_word(f->key, 2 * i + 1));
         to[i] = (uint8_t)(lt_number_to_e2m1((float)low) | lt_number_to_e2m1((float)high) << 4);
     }
+}
+
+static void fill_numbers(void *ctx, size_t from, size_t end)
+{
+    const filling *f = ctx;
+    for (size_t i = from; i < end; i++)
+        lt_ctype_set(f->type, f->to, i, value_of(f->draw, draw_word(f->key, i)));
 }
 
 static bool fits(lt_ctype type, lt_draw draw)
@@ -121,13 +143,10 @@ int lt_sample_fill(void *to, size_t count, lt_ctype type, lt_draw draw, uint64_t
     if (!fits(type, draw))
         return lt_fail(err, "%s: %s cannot be drawn as '%s'", name, lt_ctype_name(type),
                        names[draw]);
-    const uint64_t key = key_of(seed, name);
+    filling f = {to, type, draw, key_of(seed, name)};
     if (draw == LT_DRAW_BYTES)
-        fill_bytes(to, count * lt_ctype_bytes(type), type, key);
-    else if (type == LT_E2M1X2)
-        fill_pairs(to, count, draw, key);
+        lt_parallel(count * lt_ctype_bytes(type), GRAIN, fill_bytes, &f);
     else
-        for (size_t i = 0; i < count; i++)
-            lt_ctype_set(type, to, i, value_of(draw, draw_word(key, i)));
+        lt_parallel(count, GRAIN, type == LT_E2M1X2 ? fill_pairs : fill_numbers, &f);
     return 0;
 }

@@ -1,14 +1,14 @@
 /* nvrtc.c: the compiling processes from outside: starts them, feeds them, waits for their answers,
  * kills those that take too long. Never opens NVRTC itself. */
-#define _GNU_SOURCE /* sched_getaffinity, sigabbrev_np, SOCK_CLOEXEC */
+#define _GNU_SOURCE /* sigabbrev_np, SOCK_CLOEXEC */
 #include "nvrtc.h"
 
+#include "../parallel.h"
 #include "frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -47,13 +47,6 @@ const char *lt_nvrtc_options(void)
     return lt_config_text(LT_SET_DUMP)[0] ? OPTIONS " -lineinfo" : OPTIONS;
 }
 
-static int count_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set)) return 1;
-    return CPU_COUNT(&set);
-}
-
 static limits resolve(const lt_nvrtc_limits *given)
 {
     limits l = {"/proc/self/exe", (double)lt_config_int(LT_SET_COMPILE_SECONDS),
@@ -61,7 +54,7 @@ static limits resolve(const lt_nvrtc_limits *given)
     if (given && given->program) l.program = given->program;
     if (given && given->seconds > 0) l.seconds = given->seconds;
     if (given && given->at_once > 0) l.at_once = given->at_once;
-    if (l.at_once < 1) l.at_once = count_cores();
+    if (l.at_once < 1) l.at_once = lt_cores();
     if (l.at_once > MOST) l.at_once = MOST;
     return l;
 }
