@@ -27,6 +27,9 @@ local FIELDS <const> = {  -- in the order of a line
     "same",    -- knobs of another variant with the same code, which was measured
     "why",     -- a sentence, of what is not right
 }
+-- How far a shape may be whose records stand for another's: a factor of four in one size, or of two
+-- in two. What was best for small products is bad for large ones.
+local NEAR <const> = math.log(4) + 1e-9
 local NUMBERS <const> = { us = true, spread = true, floor = true, pass = true, seed = true }
 local RIGHT <const> = { ok = true, dropped = true }  -- proved right and timed
 
@@ -170,7 +173,7 @@ end
 
 -- The fastest variant for shape s on dev, of one class or of any: { variant, knobs, class, us,
 -- pass, floor, text, shape, source, from = "exact" }. Without a record of s that of the nearest
--- shape, from = "nearest", whose us is that shape's. nil where nothing is known.
+-- shape that is near enough, from = "nearest", whose us is that shape's. nil where nothing is known.
 function set:best(family, s, dev, class)
     local found = at_shape(self, family, shape.text(family, s))
     local best = found and fastest(found, family, s, dev, class)
@@ -179,6 +182,7 @@ function set:best(family, s, dev, class)
         return best
     end
     for _, other in ipairs(others(self, family, s)) do
+        if other.far > NEAR then return nil end
         best = fastest(other.found, family, s, dev, class)
         if best then
             best.from = "nearest"

@@ -1,0 +1,135 @@
+-- Which variants plans choose: from pins, records of the shape, records of a near one, or none.
+-- `lathe plan` of the tiny model for an H200, with records that the test writes.
+local cjson = require("cjson")
+
+local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
+local FAMILY <const>, SHAPE <const> = "w8a8_gemv", "m1_n256_k512"
+local SITE <const> = "L03.attn.y"
+
+-- Stdout, stderr and exit code of a command; nothing is shipped but what the folder `root` has.
+local function lathe(words, cache)
+    local errors = SCRATCH .. "/stderr"
+    local line = "env LATHE_CACHE_DIR=%s/%s LATHE_ROOT=%s/root ./lathe %s 2>%s"
+    local pipe = assert(io.popen(line:format(SCRATCH, cache or "none", SCRATCH, words, errors)))
+    local out = pipe:read("a")
+    local _, _, code = pipe:close()
+    local file <close> = assert(io.open(errors))
+    return out, file:read("a"), code or 0
+end
+
+local function write(path, text)
+    assert(os.execute(("mkdir -p %s"):format(path:match("^(.*)/"))))
+    local file <close> = assert(io.open(path, "w"))
+    assert(file:write(text))
+end
+
+-- A sealed line, as cache/record.c checks it.
+local function line(record)
+    local words = { "record=1", "device=nvidia-h200", ("family=%s@1"):format(FAMILY),
+        "shape=" .. record[1], "layout=e4m3_tile16", "class=x", "regime=alone",
+        "knobs=" .. record[2], "status=" .. (record[4] or "ok"), ("us=%g"):format(record[3]),
+        "spread=0.1", "pass=2", "text=0000000000000000", "seed=1" }
+    local text = table.concat(words, "\t")
+    local pipe = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(text)))
+    local sum = pipe:read(8)
+    pipe:close()
+    return ("%s\tsum=%s\n"):format(text, sum)
+end
+
+local function records(cache, list)
+    local lines = {}
+    for i, record in ipairs(list) do lines[i] = line(record) end
+    write(("%s/%s/tuned/nvidia-h200.tuned"):format(SCRATCH, cache), table.concat(lines))
+end
+
+-- The step of SITE: its kernel's variant and where that comes from.
+local function chosen(cache, words)
+    local out, errors, code = lathe("plan --model tests/tiny --arch sm_90a --json "
+        .. (words or ""), cache)
+    assert.equal(0, code, errors)
+    for _, row in ipairs(cjson.decode(out).rows) do
+        if row.step == SITE then return row.kernel:match("__(%w+)$"), row.origin, row.class end
+    end
+end
+
+write(SCRATCH .. "/root/cache/tuned/nvidia-h200.tuned", "")
+local default = chosen("none")
+
+teardown(function() os.execute("rm -rf " .. SCRATCH) end)
+
+describe("a plan's choice", function()
+    it("is the first kept variant where nothing is known", function()
+        local knobs, origin = chosen("none")
+        assert.equal(default, knobs)
+        assert.equal("default", origin.from)
+    end)
+
+    it("is the fastest record of the class with the least sum over the rows", function()
+        records("sum", {
+            { SHAPE, "m1t1s4g1u2p1", 3 }, { SHAPE, "m1t1s2g2u2p2", 2 },
+            { "m16_n256_k512", "m1t2s4g1u2p1", 4 }, { "m16_n256_k512", "m1t2s2g2u2p2", 9 },
+        })
+        local knobs, origin, class = chosen("sum")
+        assert.equal("m1t1s4g1u2p1", knobs)
+        assert.same({ "exact", 3 }, { origin.from, origin.us })
+        assert.equal("mma.f16_1x4", class)
+    end)
+
+    it("gives every number of rows the same class", function()
+        local _, _, one = chosen("sum")
+        local _, origin, sixteen = chosen("sum", "--mode prefill --rows 16")
+        assert.same({ "exact", 4 }, { origin.from, origin.us })
+        assert.equal(one, sixteen)
+    end)
+
+    it("is never what was wrong", function()
+        records("wrong", { { SHAPE, "m1t1s2g2u2p2", 1, "wrong" }, { SHAPE, default, 5 } })
+        assert.equal(default, (chosen("wrong")))
+    end)
+
+    it("is a near shape's record, not a far one's", function()
+        records("near", { { "m1_n512_k512", "m1t1s2g2u2p2", 2 } })
+        local knobs, origin = chosen("near")
+        assert.equal("m1t1s2g2u2p2", knobs)
+        assert.same({ "nearest", "m1_n512_k512" }, { origin.from, origin.shape })
+        records("far", { { "m1_n4096_k11264", "m1t1s2g2u2p2", 2 } })
+        knobs, origin = chosen("far")
+        assert.equal(default, knobs)
+        assert.equal("default", origin.from)
+    end)
+
+    it("is what a user pinned, whatever was recorded", function()
+        local path = SCRATCH .. "/pins.lua"
+        write(path, ('return { ["%s %s"] = "m1t2s4g1u2p1" }'):format(FAMILY, SHAPE))
+        local knobs, origin = chosen("sum", "--pins " .. path)
+        assert.equal("m1t2s4g1u2p1", knobs)
+        assert.equal("pinned", origin.from)
+    end)
+end)
+
+describe("a file of pins", function()
+    local path <const> = SCRATCH .. "/bad.lua"
+
+    local function refused(text, sentence)
+        write(path, text)
+        local _, errors, code = lathe("plan --model tests/tiny --arch sm_90a --pins " .. path)
+        assert.equal(2, code, errors)
+        assert.truthy(errors:find(sentence, 1, true), errors)
+    end
+
+    it("is refused with what is wrong in it", function()
+        refused("return 1", "a table of pins must be returned")
+        refused("return {", "bad.lua:1: ")
+        refused("os.exit(0)", "attempt to index a nil value (global 'os')")
+        refused('return { ["swiglu_clamp"] = "w4" }', "'swiglu_clamp' is not a family and a shape")
+        refused('return { ["swiglu_clmap m1_n64"] = "w4" }', "did you mean 'swiglu_clamp'?")
+        refused('return { ["swiglu_clamp m1"] = "w4" }', "'swiglu_clamp m1': ")
+        refused('return { ["swiglu_clamp m1_n64"] = "w3" }', "knob 'warps' takes 4 2 8")
+        refused('return { [1] = "w3" }', 'a pin is ["FAMILY SHAPE"] = "KNOBS"')
+    end)
+
+    it("that names a variant which is not kept is refused at the site", function()
+        refused(('return { ["%s %s"] = "m1t1s16g4u2p1" }'):format(FAMILY, SHAPE),
+            "variant m1t1s16g4u2p1 is not kept there")
+    end)
+end)
