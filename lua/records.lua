@@ -173,7 +173,7 @@ end
 
 -- The fastest variant for shape s on dev, of one class or of any: { variant, knobs, class, us,
 -- pass, floor, text, shape, source, from = "exact" }. Without a record of s that of the nearest
--- shape that is near enough, from = "nearest", whose us is that shape's. nil where nothing is known.
+-- shape that is near enough, from = "nearest", whose us is that shape's. nil where none is known.
 function set:best(family, s, dev, class)
     local found = at_shape(self, family, shape.text(family, s))
     local best = found and fastest(found, family, s, dev, class)

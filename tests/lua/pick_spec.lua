@@ -6,10 +6,10 @@ local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
 local FAMILY <const>, SHAPE <const> = "w8a8_gemv", "m1_n256_k512"
 local SITE <const> = "L03.attn.y"
 
--- Stdout, stderr and exit code of a command; nothing is shipped but what the folder `root` has.
+-- Stdout, stderr and exit code of a command; nothing is shipped but what the folder `tree` has.
 local function lathe(words, cache)
     local errors = SCRATCH .. "/stderr"
-    local line = "env LATHE_CACHE_DIR=%s/%s LATHE_ROOT=%s/root ./lathe %s 2>%s"
+    local line = "env LATHE_CACHE_DIR=%s/%s LATHE_ROOT=%s/tree ./lathe %s 2>%s"
     local pipe = assert(io.popen(line:format(SCRATCH, cache or "none", SCRATCH, words, errors)))
     local out = pipe:read("a")
     local _, _, code = pipe:close()
@@ -52,7 +52,7 @@ local function chosen(cache, words)
     end
 end
 
-write(SCRATCH .. "/root/cache/tuned/nvidia-h200.tuned", "")
+write(SCRATCH .. "/tree/cache/tuned/nvidia-h200.tuned", "")
 local default = chosen("none")
 
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)
