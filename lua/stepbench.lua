@@ -23,9 +23,7 @@ local PIECE <const> = 1 << 22    -- elements of a cache that are written at once
 local SEED <const> = 7
 
 function stepbench.declare(command)
-    command:option("--model", "a checkpoint's folder: its step instead of a family")
-    command:option("--model-shape", "a model by name, with random weights: glm-5.3-flash")
-        :target("shape_name")
+    ask.declare_model(command, "a checkpoint's folder: its step instead of a family")
     command:option("--contexts", "tokens that the sequence has, such as 1024,16384")
     command:option("--recipe", "precision: card (default) or reference")
     command:option("--html", "write a page with a roofline and the step's timeline to this file")

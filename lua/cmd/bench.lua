@@ -1,4 +1,5 @@
 -- lathe bench: how long kernels take on cold inputs, beside the floor.
+local ask = require("lua.plan.ask")
 local case = require("lua.case")
 local check = require("lua.check")
 local choice = require("lua.choice")
@@ -45,9 +46,7 @@ local function check_options(options, is_model)
     if options.all and options.knobs then
         fault.usage("bench: --all and --knobs ask for different variants (give one of them)")
     end
-    if options.model and options.shape_name then
-        fault.usage("bench: --model and --model-shape ask for different models (give one of them)")
-    end
+    ask.check_model(options, "bench")
     for _, name in ipairs(is_model and KERNEL_OPTIONS or MODEL_OPTIONS) do
         if options[name] then
             fault.usage(is_model and "bench: a model's step has its own kernels (give no family)"

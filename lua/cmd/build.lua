@@ -19,7 +19,7 @@ function build.declare(command)
     command:flag("--all", "every kept variant, not the default one alone")
     command:option("--knobs", "k=v,..: instead of the default variant's values")
     command:option("--sms", "multiprocessors to choose variants for")
-    command:option("--model", "instead of a family: the kernels of this checkpoint's plans")
+    ask.declare_model(command, "instead of a family: the kernels of this checkpoint's plans")
     ask.declare(command)
 end
 
@@ -42,9 +42,8 @@ end
 -- What a run of a model needs: for its weights, and for the plans of decode and prefill, or the one
 -- that --mode names.
 local function kernels_of_model(options)
-    local found <close> = ask.checkpoint(options.model, false)
     local sms, kernels = choice.number("--sms", options.sms, 1), {}
-    local model, modes = ask.model(options, found), ask.modes(options)
+    local model, modes = ask.model(options, ask.found(options, false)), ask.modes(options)
     for _, arch_name in ipairs(archs_of(options)) do
         local target, plans = ask.know(ask.target(arch_name, sms), options), {}
         for i, mode in ipairs(modes) do plans[i] = ask.plan(target, model, mode.rows) end
@@ -105,14 +104,16 @@ local function check_words(options)
     if options.all and options.knobs then
         fault.usage("build: --all and --knobs ask for different variants (give one of them)")
     end
-    if not options.family and not options.model then
+    ask.check_model(options, "build")
+    local of_model = options.model or options.shape_name
+    if not options.family and not of_model then
         fault.usage("build: what? (give a family and its shape, or --model)")
     end
-    local others = options.model and { "family", "all", "knobs" }
+    local others = of_model and { "family", "all", "knobs" }
         or { "mode", "rows", "recipe", "context", "ranks", "rank", "pins" }
     for _, name in ipairs(others) do
         if options[name] then
-            fault.usage(options.model and "build: --model chooses families and variants by itself"
+            fault.usage(of_model and "build: --model chooses families and variants by itself"
                 or ("build: --%s is a word of --model"):format(name))
         end
     end
@@ -121,7 +122,8 @@ end
 function build.run(options)
     check_words(options)
     fault.expect(lathe.prepare())
-    local kernels = (options.model and kernels_of_model or kernels_of_family)(options)
+    local kernels = ((options.model or options.shape_name) and kernels_of_model
+        or kernels_of_family)(options)
     local reports
     do
         local shown <close> = progress.new()

@@ -13,7 +13,7 @@ local plan = { summary = "the launches of a model's step; what a checkpoint hold
 local SHOWN <const> = 20  -- sentences of a kind; --json has them all
 
 function plan.declare(command)
-    command:option("--model", "folder of the checkpoint: config.json and safetensors"):count(1)
+    ask.declare_model(command, "folder of the checkpoint: config.json and safetensors")
     ask.declare(command)
     command:option("--arch", "plan for its usual device: sm_90a and so on; default: the device's")
     command:option("--sms", "with --arch: multiprocessors of that device")
@@ -130,8 +130,7 @@ local function show(options)
     local mode, target = ask.mode(options), ask.know(target_of(options), options)
     local scan
     if options.dry then scan = false end
-    local found <close> = ask.checkpoint(options.model, scan)
-    local model, known = ask.model(options, found), {}
+    local model, known = ask.model(options, ask.found(options, scan)), {}
     local made = ask.plan(target, model, mode.rows, known)
     render.print(options, render.table(made, {
         recipe = model.recipe, arch = target.arch, mode = mode.mode, rows_a_step = mode.rows,
@@ -152,6 +151,10 @@ function plan.run(options)
             fault.usage(("plan: --check knows no --%s (it looks at the checkpoint alone)"):format(
                 name))
         end
+    end
+    ask.check_model(options, "plan", true)
+    if options.check and options.shape_name then
+        fault.usage("plan: --check looks at a checkpoint, and --model-shape has none")
     end
     if options.scan and not options.check then fault.usage("plan: --scan is a word of --check") end
     return (options.check and check or show)(options)

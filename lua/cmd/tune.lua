@@ -1,4 +1,5 @@
 -- lathe tune: the fastest right variants of shapes, measured and recorded; record files joined.
+local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local jobs = require("lua.tune.jobs")
@@ -19,9 +20,7 @@ function command.declare(parser)
     parser:argument("family", "as `lathe families` lists them; or --model"):args("?")
     parser:argument("words", "the shape, such as M=2 N=4096 K=11264; default: the model's")
         :args("*")
-    parser:option("--model", "instead of a family: the shapes of this checkpoint's plans")
-    parser:option("--model-shape", "the same of a model by name: glm-5.3-flash")
-        :target("shape_name")
+    ask.declare_model(parser, "instead of a family: the shapes of this checkpoint's plans")
     parser:option("--rows", "with a model: rows of a step; default 1,2,4,8,16")
     parser:option("--recipe", "with a model: card (default) or reference")
     parser:option("--context", "with a model: tokens that there is room for")
@@ -57,9 +56,7 @@ local function check_words(options)
     if options.family and of_model then
         fault.usage("tune: --model chooses families and shapes by itself")
     end
-    if options.model and options.shape_name then
-        fault.usage("tune: --model and --model-shape ask for different models (give one of them)")
-    end
+    ask.check_model(options, "tune")
     if not options.family and not of_model then
         fault.usage("tune: what? (give a family, or --model, or --merge)")
     end

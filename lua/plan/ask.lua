@@ -6,6 +6,7 @@ local glm5_next = require("lua.model.glm5_next")
 local imagined = require("lua.model.imagined")
 local memory = require("lua.plan.memory")
 local message = require("gen.message")
+local named = require("lua.model.named")
 local pins = require("lua.plan.pins")
 local plan = require("lua.plan.plan")
 local rank = require("lua.rank")
@@ -34,6 +35,24 @@ local MEMORY <const> = {
     sm_90a = 143771 << 20, sm_100a = 183359 << 20, sm_100f = 183359 << 20,
     sm_120a = 32607 << 20, sm_120f = 32607 << 20, sm_121a = 122570 << 20, sm_121f = 122570 << 20,
 }
+
+-- The options that say which model, of which ask.found takes one. what: said of --model.
+function ask.declare_model(command, what)
+    command:option("--model", what)
+    command:option("--model-shape", ("instead of --model: a model by name, %s"):format(
+        table.concat(named.NAMES, ", "))):target("shape_name")
+end
+
+-- Refuses two models, or none where one is needed; command: its name.
+function ask.check_model(options, command, is_needed)
+    if options.model and options.shape_name then
+        fault.usage(("%s: --model and --model-shape ask for different models (give one of them)")
+            :format(command))
+    end
+    if is_needed and not options.model and not options.shape_name then
+        fault.usage(("%s: whose? (give --model DIR or --model-shape NAME)"):format(command))
+    end
+end
 
 -- The options that say which plan; absent ones are nil, so that a command can refuse them.
 function ask.declare(command)
@@ -89,9 +108,10 @@ function ask.checkpoint(folder, scan)
     return found
 end
 
--- What --model or --model-shape names: a checkpoint, or a model by name without files.
-function ask.found(options)
-    if options.model then return ask.checkpoint(options.model) end
+-- What --model or --model-shape names: a checkpoint, or a model by name without files. scan: as
+-- checkpoint.open has it.
+function ask.found(options, scan)
+    if options.model then return ask.checkpoint(options.model, scan) end
     local is_alone = (choice.number("--ranks", options.ranks, 1) or 1) == 1
     return imagined.open(options.shape_name, is_alone and HELD[options.shape_name] or math.huge)
 end

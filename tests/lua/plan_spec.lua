@@ -153,6 +153,23 @@ describe("a plan's digest", function()
     end)
 end)
 
+describe("a model by name", function()
+    it("has a plan without files, of any rank", function()
+        local all = plan("--model-shape glm-5.3-flash --ranks 3 --rank 0")
+        assert.equal(1155, all.steps)
+        local gigabytes = bytes_of(all, "weights") / 1e9
+        assert.truthy(gigabytes > 62.8 and gigabytes < 63.0, gigabytes)  -- model.md 8.4: 62.91
+    end)
+
+    it("is one model, and no checkpoint", function()
+        refused("plan", "plan: whose? (give --model DIR or --model-shape NAME)")
+        refused("plan --model " .. TINY .. " --model-shape glm-5.3-flash",
+            "plan: --model and --model-shape ask for different models (give one of them)")
+        refused("plan --check --model-shape glm-5.3-flash",
+            "plan: --check looks at a checkpoint, and --model-shape has none")
+    end)
+end)
+
 describe("headers of full shapes", function()
     it("are planned in less than 5 s, with the largest context that fits", function()
         full.write(SCRATCH, { num_hidden_layers = 5, n_routed_experts = 16 })
