@@ -1,35 +1,47 @@
 #!/bin/bash
-# Processes that build the same kernels together on an empty cache, one of them killed in the
-# middle: the others succeed, no reader ever sees an entry that is not whole, each is there once.
+# Processes that build the same kernels together on an empty cache, one of them killed at a random
+# moment: the others succeed, no reader ever sees an entry that is not whole, each is there once.
+# ROUNDS (8) times 16 processes and 22 kernels; SEED chooses whom to kill and when.
 set -u
 lathe=$(realpath "$1")/lathe
+rounds=${ROUNDS:-8} processes=16
+RANDOM=${SEED:-1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export LATHE_CACHE_DIR=$work/a/b/cache
-build() { "$lathe" build w8a8_gemv M=2 N=96 K=1552 --arch sm_90a --all; }
+export LATHE_CACHE_DIR=$work/a/b/cache LATHE_JOBS=1
+words="build mla_decode M=2 HEADS=9 D=192 QK=96 WIDTH=300 SLOTS=1 PAGES=40 BLOCKS=44"
+words="$words --arch sm_90a --all"
+# shellcheck disable=SC2086 # words
+build() { "$lathe" $words; }
 fail() { echo "$*"; exit 1; }
 
+start=$(date +%s%N)
 build >"$work/first" 2>&1
 grep -q 'no compiler' "$work/first" && exit 77
 grep -q FAILED "$work/first" && fail "the kernels do not build: $(tail -n 5 "$work/first")"
+length=$((($(date +%s%N) - start) / 1000000))
 entries() { find "$LATHE_CACHE_DIR" -regextype posix-extended -regex '.*\.[0-9a-f]{16}' | wc -l; }
 kernels=$(entries)
-[ "$kernels" -gt 1 ] || fail "there are $kernels kernels"
+[ "$kernels" -ge 20 ] || fail "there are $kernels kernels"
 
-for round in $(seq 8); do
+killed=0 verified=0
+for round in $(seq "$rounds"); do
     rm -rf "$work/a"
     pids=()
-    for _ in $(seq 6); do
-        build >>"$work/out" 2>&1 &
+    for _ in $(seq $processes); do
+        # shellcheck disable=SC2086 # words
+        "$lathe" $words >>"$work/out" 2>&1 &
         pids+=($!)
     done
-    sleep "0.$round"
-    kill -9 "${pids[$((round % 6))]}" 2>/dev/null
+    victim=$((RANDOM % processes)) at=$((RANDOM % length))
+    sleep "$((at / 1000)).$(printf %03d $((at % 1000)))"
+    kill -9 "${pids[$victim]}" 2>/dev/null && killed=$((killed + 1))
     for i in "${!pids[@]}"; do
         "$lathe" cache verify >"$work/verify" 2>&1 || fail "round $round: $(cat "$work/verify")"
-        wait "${pids[$i]}" || [ "$i" = $((round % 6)) ] ||
+        verified=$((verified + 1))
+        wait "${pids[$i]}" || [ "$i" = $victim ] ||
             fail "round $round: process $i failed: $(tail -n 5 "$work/out")"
     done
     [ "$(entries)" = "$kernels" ] || fail "round $round: $(entries) entries, not $kernels"
 done
-echo "8 rounds of 6 processes, $kernels kernels"
+echo "$rounds rounds of $processes processes and $kernels kernels: $killed killed, $verified reads"
