@@ -27,9 +27,13 @@ typedef struct {
     void **calls;
 } module;
 
-/* The same floats as libtcc's: no contraction, no reordering. One call an access, none a function;
- * what a copy touches is told by memmove, which must stay a call. */
-static const char *const compile_words[] = {"gcc",
+/* No quotes of a locale in messages. The same floats as libtcc's: no contraction, no reordering.
+ * One call an access, none a function; what a copy touches is told by memmove, which must stay a
+ * call. A null pointer is an address like others, and a call of the kernel has effects: else gcc
+ * leaves out the kernel that is sure to fault. */
+static const char *const compile_words[] = {"env",
+                                            "LC_ALL=C",
+                                            "gcc",
                                             "-x",
                                             "c",
                                             "-std=gnu11",
@@ -48,6 +52,9 @@ static const char *const compile_words[] = {"gcc",
                                             "-fno-math-errno",
                                             "-fno-strict-aliasing",
                                             "-fwrapv",
+                                            "-fno-delete-null-pointer-checks",
+                                            "-fno-ipa-modref",
+                                            "-fno-ipa-pure-const",
                                             "-fno-builtin-memcpy",
                                             "-fno-builtin-memmove",
                                             "-fno-builtin-memset",
@@ -249,6 +256,6 @@ int lt_gcc_line(const lt_cpu_kernel *k, const char *pc, char *out, size_t size)
     said[n] = 0;
     said[strcspn(said, " \n")] = 0; /* "(discriminator 2)" may follow */
     if (said[0] == '?') return -1;
-    snprintf(out, size, "%s", said + (said[0] == '/'));
+    snprintf(out, size, "%s", said + strspn(said, "/"));
     return 0;
 }
