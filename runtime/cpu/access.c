@@ -30,7 +30,8 @@ static _Noreturn void end_launch(lt_emulator *e)
     lt_fiber_jump(&e->main);
 }
 
-static _Noreturn void report(const access *a, lt_finding finding, size_t at, lt_stamp against)
+static _Noreturn void report(const access *a, lt_finding finding, size_t at, lt_stamp against,
+                             bool wrote)
 {
     lt_emulator *e = a->thread->emu;
     e->checker->found = (lt_found){.finding = finding,
@@ -39,7 +40,8 @@ static _Noreturn void report(const access *a, lt_finding finding, size_t at, lt_
                                    .pc = a->pc,
                                    .bytes = a->bytes,
                                    .writes = a->writes,
-                                   .against = against};
+                                   .against = against,
+                                   .wrote = wrote};
     end_launch(e);
 }
 
@@ -93,10 +95,10 @@ static bool conflicts(const access *a, lt_stamp with, uint32_t since)
 
 static void check_races(const access *a, const lt_cell *c, uint32_t since, size_t at)
 {
-    if (conflicts(a, c->written, since)) report(a, LT_FOUND_RACE, at, c->written);
+    if (conflicts(a, c->written, since)) report(a, LT_FOUND_RACE, at, c->written, true);
     if (!a->writes) return;
-    if (conflicts(a, c->read, since)) report(a, LT_FOUND_RACE, at, c->read);
-    if (conflicts(a, c->other, since)) report(a, LT_FOUND_RACE, at, c->other);
+    if (conflicts(a, c->read, since)) report(a, LT_FOUND_RACE, at, c->read, false);
+    if (conflicts(a, c->other, since)) report(a, LT_FOUND_RACE, at, c->other, false);
 }
 
 static void keep_reader(lt_cell *c, lt_stamp by, uint32_t since)
@@ -126,7 +128,7 @@ static void check(const access *a)
         lt_cell *c = at.cells ? at.cells + i : NULL;
         const bool known = at.known ? at.known[i] : c->written.tick >= at.since;
         const bool reads = !a->writes || a->kind == LT_STAMP_ATOMIC;
-        if (reads && !known) report(a, LT_FOUND_UNKNOWN, i, mine);
+        if (reads && !known) report(a, LT_FOUND_UNKNOWN, i, mine, false);
         if (c) check_races(a, c, at.since, i);
         if (c && a->writes) *c = (lt_cell){.written = mine};
         if (c && !a->writes) keep_reader(c, mine, at.since);
@@ -140,7 +142,7 @@ void lt_cpu_access(lt_thread *t, const void *pc, const void *p, size_t bytes, in
 {
     const access a = {t, pc, p, bytes, how & WRITES, LT_STAMP_PLAIN};
     if (!(how & ANYWHERE) && (uintptr_t)p % bytes)
-        report(&a, LT_FOUND_MISALIGNED, 0, (lt_stamp){0});
+        report(&a, LT_FOUND_MISALIGNED, 0, (lt_stamp){0}, false);
     check(&a);
 }
 
@@ -185,7 +187,7 @@ void lt_access_land_bulk(lt_emulator *e, const void *to, size_t bytes, const uin
 
 /* ---- the sentence ---- */
 
-/* "writes at t.cut:3" of the access that is in the way. */
+/* "which thread 3 writes at t.cut:3 (no barrier orders them)": the access that is in the way. */
 static void describe_other(lt_emulator *e, const lt_found *f, char *out, size_t size)
 {
     char line[420], who[64] = "";
@@ -202,7 +204,7 @@ static void describe_other(lt_emulator *e, const lt_found *f, char *out, size_t 
     if (other_block)
         snprintf(who, sizeof who, "block %zu, ", lt_order_block_at(e->checker, s.tick));
     lt_fault_name_thread(&e->threads[s.thread], who + strlen(who), sizeof who - strlen(who));
-    snprintf(out, size, "which %s touches at %.400s (%s)", who, line,
+    snprintf(out, size, "which %s %s at %.400s (%s)", who, f->wrote ? "writes" : "reads", line,
              other_block ? "only lt_last_block orders blocks" : "no barrier orders them");
 }
 

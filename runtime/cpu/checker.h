@@ -48,6 +48,7 @@ typedef struct {
     size_t bytes;
     bool writes;
     lt_stamp against; /* of a race */
+    bool wrote;       /* that one */
 } lt_found;
 
 typedef struct lt_order lt_order;
