@@ -21,7 +21,7 @@ typedef struct {
 /* What is known of the bytes of an access. */
 typedef struct {
     lt_cell *cells; /* NULL: nobody may write them in this launch */
-    uint8_t *known; /* NULL: written where the cell says so */
+    uint8_t *known; /* NULL: written where the cell says so, or, without cells, taken for it */
     uint32_t since; /* cells with earlier ticks say nothing */
 } place;
 
@@ -60,8 +60,9 @@ static void check_bounds(const access *a, const char *data, size_t bytes)
     end_launch(e);
 }
 
-/* False: nothing is known of these bytes, or their page lets nobody touch them: that fault is named
- * when it happens. */
+/* What a launch only reads may be a cache whose pages are read whole and filled one by one: it is
+ * enough that somebody wrote some of it. False: nothing is known of these bytes, or their page lets
+ * nobody touch them: that fault is named when it happens. */
 static bool find_place(const access *a, place *out)
 {
     const lt_emulator *e = a->thread->emu;
@@ -79,8 +80,9 @@ static bool find_place(const access *a, place *out)
     if (!(b->protection & (a->writes ? PROT_WRITE : PROT_READ))) return false;
     const size_t at = (size_t)(a->p - b->data);
     const bool writable = b->out_of == e->launches && b->shadow.cells;
-    *out = (place){
-        .cells = writable ? b->shadow.cells + at : NULL, .known = b->shadow.known + at, .since = 1};
+    *out = (place){.cells = writable ? b->shadow.cells + at : NULL,
+                   .known = writable || !b->shadow.used ? b->shadow.known + at : NULL,
+                   .since = 1};
     return true;
 }
 
@@ -126,7 +128,7 @@ static void check(const access *a)
     const lt_stamp mine = stamp(a->thread, a->pc, a->kind);
     for (size_t i = 0; i < a->bytes; i++) {
         lt_cell *c = at.cells ? at.cells + i : NULL;
-        const bool known = at.known ? at.known[i] : c->written.tick >= at.since;
+        const bool known = at.known ? at.known[i] : !c || c->written.tick >= at.since;
         const bool reads = !a->writes || a->kind == LT_STAMP_ATOMIC;
         if (reads && !known) report(a, LT_FOUND_UNKNOWN, i, mine, false);
         if (c) check_races(a, c, at.since, i);

@@ -34,6 +34,7 @@ typedef struct {
     uint8_t *known; /* a byte each: has it been written since it was allocated? */
     lt_cell *cells; /* a byte each; NULL: no launch was allowed to write the buffer */
     size_t bytes;
+    bool used; /* has anybody written anything of it? */
 } lt_shadow;
 
 typedef enum { LT_FOUND_NOTHING, LT_FOUND_MISALIGNED, LT_FOUND_UNKNOWN, LT_FOUND_RACE } lt_finding;

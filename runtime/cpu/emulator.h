@@ -292,7 +292,8 @@ size_t lt_shared_bytes(void);                                            /* of t
 
 int lt_shadow_open(lt_emulator *e, lt_shadow *s, size_t bytes); /* of a new buffer */
 void lt_shadow_close(lt_shadow *s);
-void lt_shadow_know(lt_shadow *s, size_t offset, size_t bytes, bool known);
+void lt_shadow_know(lt_shadow *s, size_t offset, size_t bytes,
+                    bool known);       /* the host writes them */
 int lt_shadow_begin(lt_shadow *s);     /* the launch may write this buffer */
 int lt_checker_open(lt_emulator *e);   /* makes the device one that checks */
 void lt_checker_close(lt_emulator *e); /* of a device that does not check, too */

@@ -33,12 +33,15 @@ void lt_shadow_close(lt_shadow *s)
 
 void lt_shadow_know(lt_shadow *s, size_t offset, size_t bytes, bool known)
 {
-    if (s->known) memset(s->known + offset, known, bytes);
+    if (!s->known) return;
+    memset(s->known + offset, known, bytes);
+    s->used = known || bytes < s->bytes;
 }
 
 int lt_shadow_begin(lt_shadow *s)
 {
     if (!s->known) return 0;
+    s->used = true;
     const size_t bytes = s->bytes * sizeof *s->cells;
     if (s->cells) return madvise(s->cells, bytes, MADV_DONTNEED);
     s->cells = map(bytes);
