@@ -103,12 +103,19 @@ static void check_races(const access *a, const lt_cell *c, uint32_t since, size_
     if (conflicts(a, c->other, since)) report(a, LT_FOUND_RACE, at, c->other, false);
 }
 
-static void keep_reader(lt_cell *c, lt_stamp by, uint32_t since)
+/* How much a reader adds to the knowledge of another: 0, it is the same thread; 1 to 3, its warp,
+ * its block, the grid. */
+static int distance(const lt_emulator *e, lt_stamp from, lt_stamp to, uint32_t since)
 {
-    if (c->read.tick >= since && c->read.thread != by.thread &&
-        (c->other.tick < since || c->other.thread / 32 == by.thread / 32))
-        c->other = c->read;
-    if (c->other.thread == by.thread) c->other.tick = 0;
+    if (from.tick < since) return 0;
+    if (from.tick < lt_order_block(e->checker)) return 3;
+    if (from.thread / 32 != to.thread / 32) return 2;
+    return from.thread != to.thread;
+}
+
+static void keep_reader(const lt_emulator *e, lt_cell *c, lt_stamp by, uint32_t since)
+{
+    if (distance(e, c->read, by, since) >= distance(e, c->other, by, since)) c->other = c->read;
     c->read = by;
 }
 
@@ -133,7 +140,7 @@ static void check(const access *a)
         if (reads && !known) report(a, LT_FOUND_UNKNOWN, i, mine, false);
         if (c) check_races(a, c, at.since, i);
         if (c && a->writes) *c = (lt_cell){.written = mine};
-        if (c && !a->writes) keep_reader(c, mine, at.since);
+        if (c && !a->writes) keep_reader(a->thread->emu, c, mine, at.since);
         if (a->writes && at.known) at.known[i] = 1;
     }
 }
@@ -223,7 +230,7 @@ void lt_access_explain(lt_emulator *e)
         lt_fault_at(e, f.thread, f.pc - 1, "%s is not %zu-byte aligned", where, f.bytes);
         return;
     case LT_FOUND_UNKNOWN:
-        lt_fault_at(e, f.thread, f.pc - 1, "%s %s, which nobody has written", verb, where);
+        lt_fault_at(e, f.thread, f.pc - 1, "reads %s, which nobody has written", where);
         return;
     case LT_FOUND_RACE:
         describe_other(e, &f, other, sizeof other);

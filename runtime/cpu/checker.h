@@ -25,7 +25,7 @@ typedef struct {
     uint32_t pc : 20, thread : 10, kind : 2;
 } lt_stamp;
 
-/* Two readers suffice: of different threads, and of different warps where several warps read. */
+/* Two readers suffice: the last, and the one that is farthest from it. */
 typedef struct {
     lt_stamp written, read, other;
 } lt_cell;

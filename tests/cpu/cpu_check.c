@@ -229,6 +229,12 @@ static const defect more[] = {
      .message = "2: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 reads at "
                 "t.cut:3 (only lt_last_block orders blocks)",
      .grid = 2},
+    {"two blocks read, one of them writes", SHADOW, 1,
+     "const float v = y[0];\nif (blockIdx.x) y[0] = v + 1;",
+     "const float v = y[0];\nif (blockIdx.x) y[1] = v + 1;",
+     .message = "3: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 reads at "
+                "t.cut:2 (only lt_last_block orders blocks)",
+     .grid = 2},
     {"each block is the last of a counter of its own", SHADOW, 1,
      "y[blockIdx.x] = 1;\nif (!lt_last_block(n + blockIdx.x, 1)) return;\ny[3] = y[0];",
      "y[blockIdx.x] = 1;\nif (!lt_last_block(n, 2)) return;\ny[3] = y[0];",
