@@ -230,9 +230,9 @@ static const defect more[] = {
                 "t.cut:3 (only lt_last_block orders blocks)",
      .grid = 2},
     {"two blocks read, one of them writes", SHADOW, 1,
-     "const float v = y[0];\nif (blockIdx.x) y[0] = v + 1;",
-     "const float v = y[0];\nif (blockIdx.x) y[1] = v + 1;",
-     .message = "3: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 reads at "
+     "const float v = y[0];\ny[blockIdx.x + 1] = v;\nif (blockIdx.x) y[0] = v + 1;",
+     "const float v = y[0];\ny[blockIdx.x + 1] = v;\nif (blockIdx.x) y[3] = v + 1;",
+     .message = "4: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 reads at "
                 "t.cut:2 (only lt_last_block orders blocks)",
      .grid = 2},
     {"each block is the last of a counter of its own", SHADOW, 1,
