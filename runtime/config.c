@@ -59,6 +59,10 @@ static const setting settings[LT_SETTINGS] = {
                          .value = "off",
                          .help = "on: buffers start at a page, so that reads before the start "
                                  "fault"},
+    [LT_SET_CPU_CHECK] = {"cpu_check", "LATHE_CPU_CHECK", WORDS, .words = {"off", "on"},
+                          .value = "off",
+                          .help = "on: gcc compiles, and each access is checked for races, bounds, "
+                                  "and reads of what nobody wrote"},
     [LT_SET_CPU_SECONDS] = {"cpu_seconds", "LATHE_CPU_SECONDS", NUMBER, 1, 86400, .value = "60",
                             .help = "after which a launch counts as endless"},
 };

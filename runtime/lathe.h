@@ -65,6 +65,7 @@ typedef enum {
     LT_SET_CPU_LAZY,  /* LATHE_CPU_LAZY: on = asynchronous copies land as late as they may */
     LT_SET_CPU_LEFT, /* LATHE_CPU_LEFT: on = buffers start at a page, so that reads before the start
                         fault */
+    LT_SET_CPU_CHECK,   /* LATHE_CPU_CHECK: on = gcc compiles, and each access is checked */
     LT_SET_CPU_SECONDS, /* LATHE_CPU_SECONDS: after which a launch counts as endless */
     LT_SETTINGS
 } lt_setting;

@@ -153,6 +153,13 @@ static void open_barrier(lt_barrier *bar)
     memset(bar, 0, sizeof *bar);
 }
 
+/* All threads of the block have met. */
+static void open_block(lt_emulator *e)
+{
+    lt_order_barrier(e);
+    open_barrier(&e->block.barriers[0]);
+}
+
 /* All threads of the block, from one place in the text. True for the last. */
 static bool meet(lt_thread *t, lt_site site, const char *what)
 {
@@ -175,7 +182,7 @@ static bool meet(lt_thread *t, lt_site site, const char *what)
 
 void lt_cpu_syncthreads(lt_thread *t, const char *file, int line)
 {
-    if (meet(t, (lt_site){file, line}, "__syncthreads")) open_barrier(&t->emu->block.barriers[0]);
+    if (meet(t, (lt_site){file, line}, "__syncthreads")) open_block(t->emu);
     lt_block_pause(t);
 }
 
@@ -208,8 +215,12 @@ void lt_cpu_bar(lt_thread *t, const char *file, int line, int id, int threads, i
         bar->site = site;
     }
     arrive(bar, t);
+    lt_order_arrive(t, id);
     if (waits) wait_in(bar, t, site, what, (uint32_t)id);
-    if (bar->arrived == threads) open_barrier(bar);
+    if (bar->arrived == threads) {
+        lt_order_open_some(t->emu, id, bar->first);
+        open_barrier(bar);
+    }
     if (waits) lt_block_pause(t);
 }
 
@@ -225,6 +236,7 @@ uint32_t lt_cpu_atomic_add_u32(lt_thread *t, const char *file, int line, uint32_
 {
     const lt_site site = {file, line};
     check_word(t, site, "lt_atomic_add_u32", p);
+    lt_access_atomic(t, LT_CALLER, p, sizeof *p);
     lt_touch_begin(t, site);
     const uint32_t old = *p;
     *p = old + v;
@@ -256,7 +268,8 @@ int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counte
         b->last = before == blocks - 1;
         *counter = b->last ? 0 : before + 1;
         lt_touch_end(t);
-        open_barrier(&b->barriers[0]);
+        open_block(t->emu);
+        lt_order_last_block(t->emu, counter, b->last);
     }
     lt_block_pause(t);
     return b->last;
@@ -303,7 +316,7 @@ void lt_block_set_up(lt_emulator *e)
     }
 }
 
-static void begin_block(lt_emulator *e, size_t index)
+static int begin_block(lt_emulator *e, size_t index)
 {
     const unsigned *grid = e->launch->grid;
     lt_block *b = &e->block;
@@ -329,6 +342,7 @@ static void begin_block(lt_emulator *e, size_t index)
     }
     for (int i = 0; i < b->threads; i++) e->free_stacks[i] = b->threads - 1 - i;
     e->free_count = b->threads;
+    return lt_order_begin_block(e, index);
 }
 
 static bool waits_alike(const lt_thread *a, const lt_thread *b)
@@ -384,6 +398,7 @@ static void end_block(lt_emulator *e)
 {
     const lt_block *b = &e->block;
     if (e->caught.signal) lt_fault_explain(e);
+    if (e->checker) lt_access_explain(e);
     if (*e->fault) return;
     if (e->ahead && b->ahead) return;
     if (b->live)
@@ -398,7 +413,10 @@ static void end_block(lt_emulator *e)
 
 int lt_block_run(lt_emulator *e, size_t index)
 {
-    begin_block(e, index);
+    if (begin_block(e, index)) {
+        lt_fault_note(e, NULL, (lt_site){NULL, 0}, "no memory to check block %zu", index);
+        return -1;
+    }
     lt_shared_poison(e);
     lt_thread *first = take_ready(e);
     enter(e, first);

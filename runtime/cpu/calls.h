@@ -5,6 +5,8 @@
 
 #include "emulator.h"
 
+#define LT_CALLER ((const void *)__builtin_return_address(0)) /* in the kernel */
+
 /* block.c */
 void lt_cpu_syncthreads(lt_thread *t, const char *file, int line);
 void lt_cpu_bar(lt_thread *t, const char *file, int line, int id, int threads, int waits);
@@ -38,6 +40,9 @@ void lt_cpu_bulk_prefetch(lt_thread *t, const char *file, int line, const void *
 
 /* shared.c */
 char *lt_cpu_shared(lt_thread *t, const char *file, int line, const char *name, size_t bytes);
+
+/* access.c */
+void lt_cpu_access(lt_thread *t, const void *pc, const void *p, size_t bytes, int how);
 
 /* memory.c */
 void lt_cpu_misaligned(lt_thread *t, const char *file, int line, const void *p, int bytes);

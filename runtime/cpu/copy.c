@@ -42,6 +42,7 @@ void lt_cpu_cp_async16(lt_thread *t, const char *file, int line, void *to, const
         lt_fault(t, site, "%s: more than %d copies of a thread are in flight", what, LT_COPIES);
     lt_copy *c = &t->copies[t->copy_count];
     *c = (lt_copy){to, from, site};
+    lt_access_copy(t, LT_CALLER, to, from, 16);
     if (!t->emu->lazy) land(t, c);
     t->copy_count++;
 }
@@ -63,6 +64,7 @@ void lt_cpu_cp_wait(lt_thread *t, const char *file, int line, int groups)
     const int copies = t->group_end[done - 1];
     if (t->emu->lazy)
         for (int i = 0; i < copies; i++) land(t, &t->copies[i]);
+    for (int i = 0; i < copies; i++) lt_access_land(t, t->copies[i].to, 16);
     t->copy_count -= copies;
     t->group_count -= done;
     memmove(t->copies, t->copies + copies, (size_t)t->copy_count * sizeof *t->copies);
@@ -136,6 +138,7 @@ static void store(lt_emulator *e, uint64_t *bar, mbarrier m)
     }
     *bar = pack(&m);
     if (!over) return;
+    lt_order_mbarrier_end_phase(e, bar);
     for (lt_thread **link = &e->block.mbarrier_waiters; *link;) {
         lt_thread *t = *link;
         if (t->mbarrier != bar) {
@@ -162,6 +165,8 @@ void lt_cpu_mbar_init(lt_thread *t, const char *file, int line, uint64_t *bar, u
     }
     if (b->unfenced_count == LT_UNFENCED)
         lt_fault(t, site, "%s: more than %d without lt_mbar_fence", what, LT_UNFENCED);
+    if (lt_order_mbarrier(t->emu, bar))
+        lt_fault(t, site, "%s: more mbarriers in a block than the checker can tell apart", what);
     b->unfenced[b->unfenced_count].thread = t;
     b->unfenced[b->unfenced_count++].mbarrier = bar;
     *bar = pack(&(mbarrier){arrivals, arrivals, 0, 0, true});
@@ -198,6 +203,7 @@ void lt_cpu_mbar_arrive(lt_thread *t, const char *file, int line, uint64_t *bar,
                  m.expected + 1, m.expected, m.bytes);
     if (bytes > MOST_BYTES || m.bytes + (int32_t)bytes > MOST_BYTES)
         lt_fault(t, site, "%s: %u bytes (a phase counts to %d)", what, bytes, MOST_BYTES);
+    lt_order_mbarrier_arrive(t, bar);
     m.pending--;
     m.bytes += (int32_t)bytes;
     store(t->emu, bar, m);
@@ -231,6 +237,7 @@ void lt_cpu_mbar_wait(lt_thread *t, const char *file, int line, uint64_t *bar, u
         *end = t;
         lt_block_pause(t);
     }
+    lt_order_mbarrier_waited(t, bar);
     if (b->bulk_count) forget_landed(b, bar);
 }
 
@@ -251,6 +258,7 @@ static void land_bulk(lt_emulator *e, lt_bulk *c)
     memcpy(c->to, c->from, c->bytes);
     lt_touch_end(c->thread);
     c->landed = true;
+    lt_access_land_bulk(e, c->to, c->bytes, c->mbarrier);
     mbarrier m = load(c->thread, c->site, "lt_bulk_load", c->mbarrier);
     m.bytes -= (int32_t)c->bytes;
     if (m.bytes < -MOST_BYTES)
@@ -308,6 +316,7 @@ void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const 
         lt_fault(t, site, "%s: more than %d copies of a block are in flight", what, LT_BULK_COPIES);
     lt_bulk *c = &b->bulk[b->bulk_count++];
     *c = (lt_bulk){to, from, bytes, bar, t, site, false};
+    lt_access_copy(t, LT_CALLER, to, from, bytes);
     if (t->emu->lazy)
         b->bulk_pending++;
     else

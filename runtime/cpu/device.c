@@ -25,6 +25,7 @@ static void close_device(lt_device *dev)
     lt_stacks_close(&e->stacks);
     lt_shared_close(e);
     lt_fault_close(e);
+    lt_checker_close(e);
     free(e->threads);
     free(e->warps);
     free(e->copies);
@@ -66,6 +67,7 @@ static int write_buffer(lt_device *dev, lt_buffer *buf, size_t offset, lt_span f
     if (check_range(buf, offset, from.len, err)) return -1;
     if (lt_memory_unlock(emulator(dev), b, err)) return -1;
     if (from.len) memcpy(b->data + offset, from.ptr, from.len);
+    lt_shadow_know(&b->shadow, offset, from.len, true);
     return 0;
 }
 
@@ -83,6 +85,7 @@ static int fill_buffer(lt_device *dev, lt_buffer *buf, int byte, lt_err *err)
     lt_cpu_buffer *b = (lt_cpu_buffer *)buf;
     if (lt_memory_unlock(emulator(dev), b, err)) return -1;
     memset(b->data, byte, buf->bytes);
+    lt_shadow_know(&b->shadow, 0, buf->bytes, (byte & 0xff) != LT_FILL); /* poison is no value */
     return 0;
 }
 
@@ -93,7 +96,10 @@ static void unload(lt_device *dev, lt_kernel *kernel)
     lt_cpu_kernel *k = (lt_cpu_kernel *)kernel;
     (void)dev;
     if (!k) return;
-    lt_tcc_unload(k);
+    if (k->library)
+        lt_gcc_unload(k);
+    else
+        lt_tcc_unload(k);
     free(k->text);
     free(k);
 }
@@ -126,7 +132,8 @@ static int load(lt_device *dev, const lt_source *src, lt_span image, lt_kernel *
         lt_fail(err, "%s: out of memory", src->name);
         goto fail;
     }
-    if (lt_tcc_load(emulator(dev), k, err)) goto fail;
+    lt_emulator *e = emulator(dev);
+    if (e->checker ? lt_gcc_load(k, err) : lt_tcc_load(e, k, err)) goto fail;
     *out = &k->base;
     return 0;
 fail:
@@ -253,6 +260,8 @@ static lt_device_info describe(void)
 
 int lt_cpu_open(lt_device **out, lt_err *err)
 {
+    const bool checks = lt_config_int(LT_SET_CPU_CHECK) != 0;
+    if (checks && lt_gcc_find(err)) return -1;
     lt_emulator *e = calloc(1, sizeof *e);
     if (!e) return lt_fail(err, "cpu: out of memory");
     e->base = (lt_device){.ops = &ops, .info = describe(), .compiles = true};
@@ -265,7 +274,8 @@ int lt_cpu_open(lt_device **out, lt_err *err)
     e->copies = calloc((size_t)LT_BLOCK_THREADS * LT_COPIES, sizeof *e->copies);
     e->block.bulk = calloc(LT_BULK_COPIES, sizeof *e->block.bulk);
     if (!e->threads || !e->warps || !e->copies || !e->block.bulk ||
-        lt_stacks_open(&e->stacks, LT_BLOCK_THREADS) || lt_shared_open(e) || lt_fault_open(e)) {
+        lt_stacks_open(&e->stacks, LT_BLOCK_THREADS) || lt_shared_open(e) || lt_fault_open(e) ||
+        (checks && lt_checker_open(e))) {
         close_device(&e->base);
         return lt_fail(err, "cpu: no memory for the device");
     }

@@ -6,6 +6,7 @@
 #ifndef LT_CPU_EMULATOR_H
 #define LT_CPU_EMULATOR_H
 
+#include "checker.h"
 #include "fiber.h"
 #include "tensor_core.h"
 
@@ -56,18 +57,19 @@ typedef struct lt_cpu_buffer {
     uint64_t out_of;                     /* number of the last launch that may write it */
     uint64_t flight;  /* equals the device's while a launch that writes it may be running */
     char writer[256]; /* that launch's kernel */
+    lt_shadow shadow;
 } lt_cpu_buffer;
-
-typedef struct lt_thread lt_thread;
 
 typedef struct {
     lt_kernel base;
-    char *code; /* pages of its own */
+    char *code; /* pages of its own; in checking mode those of the library */
     size_t code_bytes;
     void (*entry)(void **arguments);
     lt_thread **cur; /* the text's lt_cur */
     char *text;      /* to find the line of a fault */
     int model;       /* of the tensor cores: 90 or 120 */
+    void *library;   /* in checking mode: gcc's shared object; else NULL */
+    int library_file;
 } lt_cpu_kernel;
 
 /* ---- a thread ---- */
@@ -200,7 +202,8 @@ struct lt_emulator {
     lt_play play;
     lt_cpu_buffer *buffers, *writable;
     uint64_t launches, flight;
-    bool careful; /* a compile has failed: see tcc.c */
+    bool careful;        /* a compile has failed: see tcc.c */
+    lt_checker *checker; /* NULL: the device does not check */
 
     /* the launch */
     lt_cpu_kernel *kernel;
@@ -283,6 +286,48 @@ void lt_shared_poison(lt_emulator *e);               /* before a block */
 void lt_shared_check(lt_emulator *e);                /* after a block */
 const lt_slot *lt_shared_find(const lt_emulator *e, const void *p);      /* guards included */
 bool lt_shared_holds(const lt_emulator *e, const void *p, size_t bytes); /* inside one array */
+size_t lt_shared_bytes(void);                                            /* of the arena */
+
+/* ---- shadow.c: nothing happens where the device does not check; 0, or -1: no memory ---- */
+
+int lt_shadow_open(lt_emulator *e, lt_shadow *s, size_t bytes); /* of a new buffer */
+void lt_shadow_close(lt_shadow *s);
+void lt_shadow_know(lt_shadow *s, size_t offset, size_t bytes,
+                    bool known);       /* the host writes them */
+int lt_shadow_begin(lt_shadow *s);     /* the launch may write this buffer */
+int lt_checker_open(lt_emulator *e);   /* makes the device one that checks */
+void lt_checker_close(lt_emulator *e); /* of a device that does not check, too */
+int lt_checker_begin(lt_emulator *e);  /* a launch, or its pass ahead */
+
+/* ---- access.c: of the host for the kernel; pc: where the kernel's call returns to ---- */
+
+void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes);
+void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes);
+void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes);
+void lt_access_land(lt_thread *t, const void *to, size_t bytes); /* it was waited for */
+void lt_access_land_bulk(lt_emulator *e, const void *to, size_t bytes, const uint64_t *bar);
+void lt_access_explain(lt_emulator *e); /* turns what was found into the text */
+
+/* ---- order.c ---- */
+
+int lt_order_open(lt_checker *c);
+void lt_order_close(lt_checker *c);
+void lt_order_begin_launch(lt_emulator *e);
+int lt_order_begin_block(lt_emulator *e, size_t index); /* -1: no memory */
+void lt_order_barrier(lt_emulator *e);                  /* of all threads; it opens */
+void lt_order_last_block(lt_emulator *e, const uint32_t *counter, bool last);
+void lt_order_syncwarp(lt_thread *t, uint32_t mask); /* the last lane has come */
+void lt_order_arrive(const lt_thread *t, int barrier);
+void lt_order_open_some(lt_emulator *e, int barrier, const lt_thread *first);
+int lt_order_mbarrier(lt_emulator *e, const uint64_t *bar); /* made; -1: too many */
+void lt_order_mbarrier_arrive(const lt_thread *t, const uint64_t *bar);
+uint32_t lt_order_mbarrier_land(lt_emulator *e, const uint64_t *bar); /* the bytes' tick */
+void lt_order_mbarrier_end_phase(lt_emulator *e, const uint64_t *bar);
+void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar);
+uint32_t lt_order_now(const lt_checker *c);
+uint32_t lt_order_block(const lt_checker *c); /* the tick at which the block began */
+size_t lt_order_block_at(const lt_checker *c, uint32_t tick);
+bool lt_order_knows(const lt_thread *t, lt_stamp s); /* was it before what t does now? */
 
 /* ---- fault.c ---- */
 
@@ -293,7 +338,11 @@ _Noreturn void lt_fault(lt_thread *t, lt_site site, const char *fmt, ...)
  * fault of a launch stays. */
 void lt_fault_note(lt_emulator *e, const lt_thread *t, lt_site site, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-int lt_fault_open(lt_emulator *e); /* 0, or -1: no memory */
+/* The same at a machine instruction of the kernel. */
+void lt_fault_at(lt_emulator *e, const lt_thread *t, const char *pc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void lt_fault_name_thread(const lt_thread *t, char *out, size_t size); /* "thread 3" */
+int lt_fault_open(lt_emulator *e);                                     /* 0, or -1: no memory */
 void lt_fault_close(lt_emulator *e);
 void lt_fault_arm(lt_emulator *e, long seconds); /* takes over the signals for a launch */
 void lt_fault_disarm(lt_emulator *e);
@@ -325,6 +374,14 @@ int lt_labels_refuse(const char *text, lt_err *err); /* -1 where there is a goto
 #define LT_TCC_OPTIONS "-nostdlib -nostdinc" /* then libtcc needs no file of its own */
 int lt_tcc_load(lt_emulator *e, lt_cpu_kernel *k, lt_err *err); /* k->text into code */
 void lt_tcc_unload(lt_cpu_kernel *k);
+
+/* ---- gcc.c ---- */
+
+int lt_gcc_find(lt_err *err); /* -1: there is no gcc */
+int lt_gcc_load(lt_cpu_kernel *k, lt_err *err);
+void lt_gcc_unload(lt_cpu_kernel *k);
+int lt_gcc_line(const lt_cpu_kernel *k, const char *pc, char *out,
+                size_t size); /* as lt_line_find */
 
 /* ---- launch.c ---- */
 

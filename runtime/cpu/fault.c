@@ -71,6 +71,12 @@ void lt_fault(lt_thread *t, lt_site site, const char *fmt, ...)
     lt_fiber_jump(&t->emu->main);
 }
 
+void lt_fault_name_thread(const lt_thread *t, char *out, size_t size)
+{
+    const int n = snprintf(out, size, "thread ");
+    print_place(out + n, size - (size_t)n, t->tidx, t->bdim);
+}
+
 /* ---- signals ---- */
 
 static bool in_code(const lt_cpu_kernel *k, const char *pc)
@@ -234,6 +240,16 @@ static void put(lt_emulator *e, const lt_thread *t, const char *place, const cha
     va_list args;
     va_start(args, fmt);
     compose(e, t, place, fmt, args);
+    va_end(args);
+}
+
+void lt_fault_at(lt_emulator *e, const lt_thread *t, const char *pc, const char *fmt, ...)
+{
+    char place[420];
+    va_list args;
+    const bool found = !lt_line_find(e->kernel, pc, place, sizeof place);
+    va_start(args, fmt);
+    compose(e, t, found ? place : NULL, fmt, args);
     va_end(args);
 }
 

@@ -9,5 +9,6 @@ typedef struct {
 } lt_symbol;
 
 extern const lt_symbol lt_cpu_symbols[]; /* a NULL name ends them */
+extern const lt_symbol lt_cpu_calls[];   /* those that do: calls.c */
 
 #endif

@@ -106,10 +106,16 @@ static int set_up(lt_emulator *e, lt_cpu_kernel *k, const lt_launch *l, const lt
     return 0;
 }
 
+static int begin_checks(lt_emulator *e, lt_err *err)
+{
+    if (!lt_checker_begin(e)) return 0;
+    return lt_fail(err, "%s: the system gives no memory to check it", e->kernel->base.name);
+}
+
 /* The pass over what stands in front of lt_pdl_wait. */
 static int run_ahead(lt_emulator *e, lt_err *err)
 {
-    if (lt_memory_hide(e, err)) return -1;
+    if (lt_memory_hide(e, err) || begin_checks(e, err)) return -1;
     e->ahead = true;
     e->lazy = false; /* a copy that is issued early may land early */
     const int rc = run_blocks(e);
@@ -120,7 +126,7 @@ static int run_ahead(lt_emulator *e, lt_err *err)
 
 static int run_whole(lt_emulator *e, lt_err *err)
 {
-    if (lt_memory_begin(e, err)) return -1;
+    if (lt_memory_begin(e, err) || begin_checks(e, err)) return -1;
     e->lazy = e->play.lazy;
     run_blocks(e);
     lt_memory_end(e);

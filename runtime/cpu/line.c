@@ -132,6 +132,7 @@ static int compile(const char *text)
 
 int lt_line_find(const lt_cpu_kernel *k, const char *pc, char *out, size_t size)
 {
+    if (k->library) return lt_gcc_line(k, pc, out, size);
     const int fd = compile(k->text);
     int rc = -1;
     if (fd < 0) return -1;

@@ -26,6 +26,7 @@ static int protect(lt_cpu_buffer *b, int protection, lt_err *err)
 static void release(lt_cpu_buffer *b)
 {
     if (b->map) munmap(b->map, b->map_bytes);
+    lt_shadow_close(&b->shadow);
     free(b);
 }
 
@@ -43,11 +44,18 @@ static int map_pages(lt_cpu_buffer *b, size_t bytes, bool left, lt_err *err)
     return 0;
 }
 
+static int open_shadow(lt_emulator *e, lt_cpu_buffer *b, lt_err *err)
+{
+    if (!lt_shadow_open(e, &b->shadow, b->base.bytes)) return 0;
+    return lt_fail(err, "cpu: no memory to check %zu bytes", b->base.bytes);
+}
+
 int lt_memory_alloc(lt_emulator *e, size_t bytes, lt_cpu_buffer **out, lt_err *err)
 {
     lt_cpu_buffer *b = calloc(1, sizeof *b);
     if (!b) return lt_fail(err, "cpu: out of memory");
-    if (map_pages(b, bytes, e->play.left, err) || lt_memory_unlock(e, b, err)) {
+    if (map_pages(b, bytes, e->play.left, err) || open_shadow(e, b, err) ||
+        lt_memory_unlock(e, b, err)) {
         release(b);
         return -1;
     }
@@ -111,8 +119,12 @@ int lt_memory_begin(lt_emulator *e, lt_err *err)
     for (int i = 0; i < k->param_count; i++)
         if (k->params[i].out) argument(e, i)->out_of = e->launches;
     if (lock_others(e, err)) return -1;
-    for (int i = 0; i < k->param_count; i++)
-        if (k->params[i].out && lt_memory_unlock(e, argument(e, i), err)) return -1;
+    for (int i = 0; i < k->param_count; i++) {
+        if (!k->params[i].out) continue;
+        if (lt_memory_unlock(e, argument(e, i), err)) return -1;
+        if (lt_shadow_begin(&argument(e, i)->shadow))
+            return lt_fail(err, "cpu: no memory to check '%s'", k->params[i].name);
+    }
     return 0;
 }
 

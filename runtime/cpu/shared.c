@@ -10,10 +10,15 @@ enum {
     STRIDE = (MOST_PAGES + 2) * LT_PAGE /* a guard page on either side */
 };
 
+size_t lt_shared_bytes(void)
+{
+    return (size_t)LT_SLOTS * STRIDE;
+}
+
 int lt_shared_open(lt_emulator *e)
 {
-    void *p = mmap(NULL, (size_t)LT_SLOTS * STRIDE, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, lt_shared_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (p == MAP_FAILED) return -1;
     e->arena = p;
     for (int i = 0; i < LT_SLOTS; i++)
@@ -23,7 +28,7 @@ int lt_shared_open(lt_emulator *e)
 
 void lt_shared_close(lt_emulator *e)
 {
-    if (e->arena) munmap(e->arena, (size_t)LT_SLOTS * STRIDE);
+    if (e->arena) munmap(e->arena, lt_shared_bytes());
     e->arena = NULL;
 }
 
@@ -140,7 +145,7 @@ void lt_shared_check(lt_emulator *e)
 const lt_slot *lt_shared_find(const lt_emulator *e, const void *p)
 {
     const uintptr_t address = (uintptr_t)p, arena = (uintptr_t)e->arena;
-    if (address < arena || address >= arena + (size_t)LT_SLOTS * STRIDE) return NULL;
+    if (address < arena || address >= arena + lt_shared_bytes()) return NULL;
     return &e->slots[(address - arena) / STRIDE];
 }
 

@@ -14,23 +14,6 @@
 
 enum { CHILD_SECONDS = 30 };
 
-#define CALL(name)                                                                                 \
-    {                                                                                              \
-#name, (void *)name                                                                        \
-    }
-
-static const lt_symbol calls[] = {
-    /* ORDER CALLS */
-    CALL(lt_cpu_syncthreads), CALL(lt_cpu_bar),         CALL(lt_cpu_atomic_add_u32),
-    CALL(lt_cpu_last_block),  CALL(lt_cpu_pdl_wait),    CALL(lt_cpu_pdl_launch),
-    CALL(lt_cpu_shuffle),     CALL(lt_cpu_ballot),      CALL(lt_cpu_warp_reduce),
-    CALL(lt_cpu_syncwarp),    CALL(lt_cpu_ldmatrix_x4), CALL(lt_cpu_mma),
-    CALL(lt_cpu_cp_async16),  CALL(lt_cpu_cp_commit),   CALL(lt_cpu_cp_wait),
-    CALL(lt_cpu_mbar_init),   CALL(lt_cpu_mbar_fence),  CALL(lt_cpu_mbar_arrive),
-    CALL(lt_cpu_mbar_wait),   CALL(lt_cpu_bulk_load),   CALL(lt_cpu_bulk_prefetch),
-    CALL(lt_cpu_shared),      CALL(lt_cpu_misaligned),  {NULL, NULL},
-};
-
 /* ---- what libtcc says ---- */
 
 typedef struct {
@@ -75,7 +58,7 @@ static TCCState *compile(const char *text, report *r)
     tcc_set_error_func(tcc, r, keep);
     tcc_set_options(tcc, LT_TCC_OPTIONS);
     tcc_set_output_type(tcc, TCC_OUTPUT_MEMORY);
-    for (const lt_symbol *s = calls; s->name; s++) tcc_add_symbol(tcc, s->name, s->address);
+    for (const lt_symbol *s = lt_cpu_calls; s->name; s++) tcc_add_symbol(tcc, s->name, s->address);
     for (const lt_symbol *s = lt_cpu_symbols; s->name; s++)
         tcc_add_symbol(tcc, s->name, s->address);
     if (!tcc_compile_string(tcc, text) && !*r->text) return tcc;

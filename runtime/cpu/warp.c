@@ -149,7 +149,9 @@ float lt_cpu_warp_reduce(lt_thread *t, const char *file, int line, float v, int 
 
 void lt_cpu_syncwarp(lt_thread *t, const char *file, int line, uint32_t mask)
 {
-    wait_for_all(t, arrive(t, (lt_site){file, line}, mask, SYNC));
+    lt_collective *c = arrive(t, (lt_site){file, line}, mask, SYNC);
+    if (c->arrived == c->mask) lt_order_syncwarp(t, mask);
+    wait_for_all(t, c);
 }
 
 /* ---- tensor cores ---- */
@@ -188,6 +190,7 @@ void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, c
         lt_fault(t, site, "%s: the row at %s is not 16 aligned bytes of shared memory", names[k],
                  where);
     }
+    lt_access_read(t, LT_CALLER, row, 16);
     lt_collective *c = arrive(t, site, (uint32_t)ALL, k);
     memcpy(w->rows[t->lane], row, 16);
     w->to[t->lane] = d;

@@ -360,6 +360,19 @@ describe("lathe check", function()
             .. "lt_pdl_wait"), err)
     end)
 
+    it("finds what a template without its barrier reads, where each access is checked", function()
+        local path = "templates/lib/e4m3_row.cut"
+        local root = other_root({ [path] = changed(path, "    __syncthreads();\n",
+            "    lt_ballot(-1, 0);\n") })
+        local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root .. " LATHE_CPU_CHECK=on")
+        assert.equal(1, code)
+        assert.truthy(err:match("^lathe: kernel w8a8_act_quant__m3_k704__w8: templates/lib/"
+            .. "e4m3_row%.cut:%d+: block 0, thread %d+: "), err)
+        assert.truthy(err:find("reads shared 'room' + ", 1, true), err)
+        _, err, code = lathe("check w8a8_act_quant M=3 K=704", "LATHE_CPU_CHECK=on")
+        assert.equal(0, code, err)
+    end)
+
     it("names the template's line when a kernel does not compile", function()
         local path = "templates/lib/e4m3_row.cut"
         local root = other_root({ [path] = changed(path, "const float scale = ",

@@ -1,0 +1,239 @@
+/* access.c: one access of a kernel against all that came before: is it aligned, inside, is what it
+ * reads written, is it ordered with those that touched the same bytes? What is on a thread's own
+ * stack is its own. The first finding ends the launch. */
+#include "calls.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ORDER ACCESS: templates/prelude/hooks.h */
+enum { READS, WRITES, ANYWHERE };
+
+typedef struct {
+    lt_thread *thread;
+    const char *pc, *p; /* pc: where the call returns to */
+    size_t bytes;
+    bool writes;
+    unsigned kind; /* of the stamp */
+} access;
+
+/* What is known of the bytes of an access. */
+typedef struct {
+    lt_cell *cells; /* NULL: nobody may write them in this launch */
+    uint8_t *known; /* NULL: written where the cell says so, or, without cells, taken for it */
+    uint32_t since; /* cells with earlier ticks say nothing */
+} place;
+
+static _Noreturn void end_launch(lt_emulator *e)
+{
+    lt_fiber_jump(&e->main);
+}
+
+static _Noreturn void report(const access *a, lt_finding finding, size_t at, lt_stamp against,
+                             bool wrote)
+{
+    lt_emulator *e = a->thread->emu;
+    e->checker->found = (lt_found){.finding = finding,
+                                   .thread = a->thread,
+                                   .p = a->p + at,
+                                   .pc = a->pc,
+                                   .bytes = a->bytes,
+                                   .writes = a->writes,
+                                   .against = against,
+                                   .wrote = wrote};
+    end_launch(e);
+}
+
+/* Outside of what it meant: the same fault as at a guard page, to the byte and on both sides. */
+static void check_bounds(const access *a, const char *data, size_t bytes)
+{
+    lt_emulator *e = a->thread->emu;
+    const char *end = data + bytes;
+    if (a->p >= data && a->p + a->bytes <= end) return;
+    const bool starts_inside = a->p >= data && a->p < end;
+    e->caught = (lt_caught){.signal = SIGSEGV,
+                            .code = SEGV_ACCERR,
+                            .write = a->writes,
+                            .address = starts_inside ? end : a->p,
+                            .pc = a->pc - 1};
+    end_launch(e);
+}
+
+/* What a launch only reads may be a cache whose pages are read whole and filled one by one: it is
+ * enough that somebody wrote some of it. False: nothing is known of these bytes, or their page lets
+ * nobody touch them: that fault is named when it happens. */
+static bool find_place(const access *a, place *out)
+{
+    const lt_emulator *e = a->thread->emu;
+    if (lt_stacks_holds(&e->stacks, a->p)) return false;
+    const lt_slot *s = lt_shared_find(e, a->p);
+    if (s) {
+        check_bounds(a, s->data, s->name ? s->bytes : 0);
+        *out = (place){.cells = e->checker->shared + (a->p - e->arena),
+                       .since = lt_order_block(e->checker)};
+        return true;
+    }
+    const lt_cpu_buffer *b = lt_memory_find(e, a->p);
+    if (!b) return false;
+    check_bounds(a, b->data, b->base.bytes);
+    if (!(b->protection & (a->writes ? PROT_WRITE : PROT_READ))) return false;
+    const size_t at = (size_t)(a->p - b->data);
+    const bool writable = b->out_of == e->launches && b->shadow.cells;
+    *out = (place){.cells = writable ? b->shadow.cells + at : NULL,
+                   .known = writable || !b->shadow.used ? b->shadow.known + at : NULL,
+                   .since = 1};
+    return true;
+}
+
+/* ---- one byte ---- */
+
+static bool conflicts(const access *a, lt_stamp with, uint32_t since)
+{
+    if (with.tick < since) return false;
+    if (a->kind == LT_STAMP_ATOMIC && with.kind == LT_STAMP_ATOMIC) return false;
+    return !lt_order_knows(a->thread, with);
+}
+
+static void check_races(const access *a, const lt_cell *c, uint32_t since, size_t at)
+{
+    if (conflicts(a, c->written, since)) report(a, LT_FOUND_RACE, at, c->written, true);
+    if (!a->writes) return;
+    if (conflicts(a, c->read, since)) report(a, LT_FOUND_RACE, at, c->read, false);
+    if (conflicts(a, c->other, since)) report(a, LT_FOUND_RACE, at, c->other, false);
+}
+
+/* How much a reader adds to the knowledge of another: 0, it is the same thread; 1 to 3, its warp,
+ * its block, the grid. */
+static int distance(const lt_emulator *e, lt_stamp from, lt_stamp to, uint32_t since)
+{
+    if (from.tick < since) return 0;
+    if (from.tick < lt_order_block(e->checker)) return 3;
+    if (from.thread / 32 != to.thread / 32) return 2;
+    return from.thread != to.thread;
+}
+
+static void keep_reader(const lt_emulator *e, lt_cell *c, lt_stamp by, uint32_t since)
+{
+    if (distance(e, c->read, by, since) >= distance(e, c->other, by, since)) c->other = c->read;
+    c->read = by;
+}
+
+static lt_stamp stamp(const lt_thread *t, const char *pc, unsigned kind)
+{
+    const lt_emulator *e = t->emu;
+    return (lt_stamp){.tick = lt_order_now(e->checker),
+                      .pc = (uint32_t)(pc - e->kernel->code) & (LT_CODE_BYTES - 1),
+                      .thread = (uint32_t)t->index & (LT_BLOCK_THREADS - 1),
+                      .kind = kind & 3};
+}
+
+static void check(const access *a)
+{
+    place at;
+    if (!find_place(a, &at)) return;
+    const lt_stamp mine = stamp(a->thread, a->pc, a->kind);
+    for (size_t i = 0; i < a->bytes; i++) {
+        lt_cell *c = at.cells ? at.cells + i : NULL;
+        const bool known = at.known ? at.known[i] : !c || c->written.tick >= at.since;
+        const bool reads = !a->writes || a->kind == LT_STAMP_ATOMIC;
+        if (reads && !known) report(a, LT_FOUND_UNKNOWN, i, mine, false);
+        if (c) check_races(a, c, at.since, i);
+        if (c && a->writes) *c = (lt_cell){.written = mine};
+        if (c && !a->writes) keep_reader(a->thread->emu, c, mine, at.since);
+        if (a->writes && at.known) at.known[i] = 1;
+    }
+}
+
+/* ---- from the text, from the host ---- */
+
+void lt_cpu_access(lt_thread *t, const void *pc, const void *p, size_t bytes, int how)
+{
+    const access a = {t, pc, p, bytes, how & WRITES, LT_STAMP_PLAIN};
+    if (!(how & ANYWHERE) && (uintptr_t)p % bytes)
+        report(&a, LT_FOUND_MISALIGNED, 0, (lt_stamp){0}, false);
+    check(&a);
+}
+
+void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes)
+{
+    const access a = {t, pc, p, bytes, false, LT_STAMP_PLAIN};
+    if (t->emu->checker) check(&a);
+}
+
+void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes)
+{
+    const access a = {t, pc, p, bytes, true, LT_STAMP_ATOMIC};
+    if (t->emu->checker) check(&a);
+}
+
+void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes)
+{
+    const access a = {t, pc, to, bytes, true, LT_STAMP_FLIES};
+    lt_access_read(t, pc, from, bytes);
+    if (t->emu->checker) check(&a);
+}
+
+static void land(lt_emulator *e, const char *to, size_t bytes, unsigned kind, uint32_t tick)
+{
+    lt_cell *c = e->checker->shared + (to - e->arena);
+    for (size_t i = 0; i < bytes; i++) {
+        c[i].written.tick = tick;
+        c[i].written.kind = kind & 3;
+    }
+}
+
+void lt_access_land(lt_thread *t, const void *to, size_t bytes)
+{
+    lt_emulator *e = t->emu;
+    if (e->checker) land(e, to, bytes, LT_STAMP_PLAIN, lt_order_now(e->checker));
+}
+
+void lt_access_land_bulk(lt_emulator *e, const void *to, size_t bytes, const uint64_t *bar)
+{
+    if (e->checker) land(e, to, bytes, LT_STAMP_BULK, lt_order_mbarrier_land(e, bar));
+}
+
+/* ---- the sentence ---- */
+
+/* "which thread 3 writes at t.cut:3 (no barrier orders them)": the access that is in the way. */
+static void describe_other(lt_emulator *e, const lt_found *f, char *out, size_t size)
+{
+    char line[420], who[64] = "";
+    const lt_stamp s = f->against;
+    const bool other_block = s.tick < lt_order_block(e->checker);
+    if (lt_line_find(e->kernel, e->kernel->code + s.pc - 1, line, sizeof line))
+        snprintf(line, sizeof line, "an unknown line");
+    if (s.kind == LT_STAMP_FLIES || s.kind == LT_STAMP_BULK) {
+        snprintf(out, size, "to which the copy of %.400s is %s", line,
+                 s.kind == LT_STAMP_FLIES ? "under way (wait for it first)"
+                                          : "made (wait for its mbarrier first)");
+        return;
+    }
+    if (other_block)
+        snprintf(who, sizeof who, "block %zu, ", lt_order_block_at(e->checker, s.tick));
+    lt_fault_name_thread(&e->threads[s.thread], who + strlen(who), sizeof who - strlen(who));
+    snprintf(out, size, "which %s %s at %.400s (%s)", who, f->wrote ? "writes" : "reads", line,
+             other_block ? "only lt_last_block orders blocks" : "no barrier orders them");
+}
+
+void lt_access_explain(lt_emulator *e)
+{
+    const lt_found f = e->checker->found;
+    const char *verb = f.writes ? "writes" : "reads";
+    char where[160], other[560];
+    e->checker->found.finding = LT_FOUND_NOTHING;
+    lt_memory_describe(e, f.p, where, sizeof where);
+    switch (f.finding) {
+    case LT_FOUND_NOTHING: return;
+    case LT_FOUND_MISALIGNED:
+        lt_fault_at(e, f.thread, f.pc - 1, "%s is not %zu-byte aligned", where, f.bytes);
+        return;
+    case LT_FOUND_UNKNOWN:
+        lt_fault_at(e, f.thread, f.pc - 1, "reads %s, which nobody has written", where);
+        return;
+    case LT_FOUND_RACE:
+        describe_other(e, &f, other, sizeof other);
+        lt_fault_at(e, f.thread, f.pc - 1, "race: %s %s, %s", verb, where, other);
+    }
+}
