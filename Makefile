@@ -41,6 +41,8 @@ GPUC   := $(wildcard tests/gpu/*.c)
 GPUS   := $(GPUC:tests/gpu/%.c=$(B)/gpu/%)
 LIB    := $(filter-out $(O)/lua/main.o,$(OBJ))
 
+FAULT  := $(B)/fault.so
+
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all setup demo test test-c test-lua test-all golden golden+ replay check-gpu dist lint \
@@ -100,13 +102,13 @@ $(B)/gpu/%: $(O)/tests/gpu/%.o $(LIB)
 
 demo: lathe ## a few kernels from their description to their check, on the default device
 	@tools/demo.sh
-test: lathe programs ## all tests that need no GPU: minutes
-	@tools/run-tests.sh $(B) c lua golden compile check
+test: lathe programs $(FAULT) ## all tests that need no GPU: minutes
+	@tools/run-tests.sh $(B) c lua golden compile check faults
 test-c: programs ## the C programs of `make test`
 	@tools/run-tests.sh $(B) c
 test-lua: lathe ## the Lua suite of `make test`
 	@tools/run-tests.sh $(B) lua
-test-all: lathe programs ## what `make test` leaves out: longer suites, sanitizers
+test-all: lathe programs $(FAULT) ## what `make test` leaves out: longer suites, sanitizers
 	@failed=0; tools/run-tests.sh $(B) long || failed=1; \
 	$(MAKE) --no-print-directory SAN=address,undefined test-c || failed=1; exit $$failed
 
@@ -120,6 +122,10 @@ replay: setup ## show how the generated text differs from that of REF=main
 $(B)/gpu/clock/%.so.1: tests/gpu/clock/driver_clock.c runtime/cuda/driver.h
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(CFLAGS) -Wall -Wextra -I. -fPIC -shared $< -o $@ -ldl
+
+$(FAULT): tests/fault/fault.c | setup
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) -fPIC -shared $< -o $@ -ldl
 
 CLOCK := $(B)/gpu/clock/libcuda.so.1
 dist: lathe $(GPUS) $(CLOCK) ## collect in build/dist what a GPU machine needs: programs alone

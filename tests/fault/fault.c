@@ -1,11 +1,11 @@
 /* fault.c: preloaded into a program, lets its n-th call of one kind fail. For the tests alone.
  *
  * FAULT_KIND: alloc, open, read, write, rename, sync, map, spawn. FAULT_AT: which call, from 1; 0
- * fails none. FAULT_ON=1: all later ones too, as when memory or the disk is used up. FAULT_IN=child:
- * only in processes that the program starts again (`lathe --word`), parent: only in the others.
- * FAULT_LOG: a file that gets a line `fault KIND N` when it happens and `count KIND N live N` when
- * the process ends; live: allocations that were not freed. Says nothing on the program's own
- * streams. */
+ * fails none. FAULT_ON=1: all later ones too, as when memory or the disk is used up.
+ * FAULT_IN=child: only in processes that the program starts again (`lathe --word`), parent: only in
+ * the others. FAULT_LOG: a file that gets a line `fault KIND N` when it happens and, when the
+ * process ends, `count KIND N` of each kind and `live N`: allocations that were not freed. Says
+ * nothing on the program's own streams. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,15 +29,16 @@ typedef enum { NONE, ALLOC, OPEN, READ, WRITE, RENAME, SYNC, MAP, SPAWN, KINDS }
 static const struct {
     const char *name;
     int error; /* errno of the call that fails */
-} kinds[KINDS] = {{"none", 0},        {"alloc", ENOMEM},   {"open", EMFILE},
-                  {"read", EIO},      {"write", ENOSPC},   {"rename", ENOSPC},
-                  {"sync", EIO},      {"map", ENOMEM},     {"spawn", EAGAIN}};
+} kinds[KINDS] = {{"none", 0},   {"alloc", ENOMEM}, {"open", EMFILE},
+                  {"read", EIO}, {"write", ENOSPC}, {"rename", ENOSPC},
+                  {"sync", EIO}, {"map", ENOMEM},   {"spawn", EAGAIN}};
 
-static kind chosen; /* NONE until the program begins */
+static bool begun;
+static kind chosen;
 static long at;
 static bool on;
 static const char *log_path;
-static atomic_long calls, live;
+static atomic_long calls[KINDS], live;
 
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
@@ -63,9 +65,9 @@ static void note(const char *fmt, ...)
 /* Does this call fail? */
 static bool fails(kind k)
 {
-    if (k != chosen) return false;
-    const long n = atomic_fetch_add(&calls, 1) + 1;
-    if (!at || n < at || (n > at && !on)) return false;
+    if (!begun) return false;
+    const long n = atomic_fetch_add(&calls[k], 1) + 1;
+    if (k != chosen || !at || n < at || (n > at && !on)) return false;
     if (n == at) note("fault %s %ld\n", kinds[k].name, n);
     errno = kinds[k].error;
     return true;
@@ -76,19 +78,21 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
     const char *name = getenv("FAULT_KIND"), *number = getenv("FAULT_AT");
     const char *where = getenv("FAULT_IN"), *lasting = getenv("FAULT_ON");
     const bool is_child = argc > 1 && !strncmp(argv[1], "--", 2);
-    if (!name || (where && is_child != !strcmp(where, "child"))) return;
+    if (where && is_child != !strcmp(where, "child")) return;
     log_path = getenv("FAULT_LOG");
     at = number ? atol(number) : 0;
     on = lasting && !strcmp(lasting, "1");
-    for (kind k = ALLOC; k < KINDS; k++)
+    for (kind k = ALLOC; name && k < KINDS; k++)
         if (!strcmp(kinds[k].name, name)) chosen = k;
+    begun = true;
 }
 
 __attribute__((destructor)) static void end(void)
 {
-    const kind k = chosen;
-    chosen = NONE;
-    if (k) note("count %s %ld live %ld\n", kinds[k].name, (long)calls, (long)live);
+    if (!begun) return;
+    begun = false;
+    for (kind k = ALLOC; k < KINDS; k++) note("count %s %ld\n", kinds[k].name, (long)calls[k]);
+    note("live %ld\n", (long)live);
 }
 
 /* ---- memory ---- */
@@ -169,8 +173,7 @@ HIDE(OPEN, DIR *, NULL, opendir, (const char *path), (path))
 HIDE(OPEN, DIR *, NULL, fdopendir, (int fd), (fd))
 HIDE(OPEN, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
 HIDE(READ, ssize_t, -1, read, (int fd, void *to, size_t bytes), (fd, to, bytes))
-HIDE(READ, ssize_t, -1, pread, (int fd, void *to, size_t bytes, off_t from),
-     (fd, to, bytes, from))
+HIDE(READ, ssize_t, -1, pread, (int fd, void *to, size_t bytes, off_t from), (fd, to, bytes, from))
 HIDE(READ, ssize_t, -1, recv, (int fd, void *to, size_t bytes, int flags), (fd, to, bytes, flags))
 HIDE(WRITE, ssize_t, -1, write, (int fd, const void *from, size_t bytes), (fd, from, bytes))
 HIDE(WRITE, ssize_t, -1, send, (int fd, const void *from, size_t bytes, int flags),
