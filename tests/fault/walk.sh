@@ -92,7 +92,7 @@ judge() { # judge WHERE COMMAND STATUS
     0) plain "$folder/out" | cmp -s - "$work/clean_$command/plain" || # what changes it is said
         grep -q '^lathe: ' "$folder/err" || say "$1" "it succeeds with another output" ;;
     1) cat "$folder/out" "$folder/err" | grep -q . || say "$1" "it says nothing" ;;
-    2 | 3) [ "$(grep -cE '^lathe: [^:]+: .' "$folder/err")" -ge 1 ] ||
+    2 | 3) [ "$(grep -cE '^lathe: [^:]+:.*[a-z]' "$folder/err")" -ge 1 ] ||
         say "$1" "no sentence with $status" ;;
     124) say "$1" "it hangs" ;;
     *) say "$1" "ended with $status" ;;
