@@ -109,7 +109,7 @@ test-c: programs ## the C programs of `make test`
 	@tools/run-tests.sh $(B) c
 test-lua: lathe ## the Lua suite of `make test`
 	@tools/run-tests.sh $(B) lua
-test-all: lathe programs $(FAULT) $(B)/replay ## what `make test` leaves out: longer suites, sanitizers
+test-all: lathe programs $(FAULT) ## what `make test` leaves out: longer suites, sanitizers
 	@failed=0; tools/run-tests.sh $(B) long || failed=1; \
 	$(MAKE) --no-print-directory SAN=address,undefined test-c || failed=1; exit $$failed
 
@@ -142,7 +142,7 @@ $(OUT)/fuzz/%.o: %.c | $(G)/reference.h
 	@$(FUZZC) -c -o $@ $<
 $(OUT)/fuzz/fuzz: $(OUT)/fuzz/tests/fuzz/fuzz.o $(FUZZO)
 	@$(FUZZC) -fsanitize=fuzzer -pie -o $@ $^ $(LIBS)
-fuzz: $(OUT)/fuzz/fuzz ## mutate inputs of every reader, SECONDS=60 each: needs clang with libFuzzer
+fuzz: $(OUT)/fuzz/fuzz ## mutate what is read, SECONDS=60 a reader; needs clang with libFuzzer
 	@tests/fuzz/fuzz.sh $(OUT)/fuzz $(SECONDS)
 
 $(B)/replay: $(O)/tests/fuzz/replay.o $(O)/tests/fuzz/fuzz.o $(filter-out $(O)/lua/bind.o,$(LIB))

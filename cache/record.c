@@ -230,7 +230,10 @@ int lt_record_read(lt_record *r, lt_bytes *lines, size_t *bad, lt_err *err)
 {
     int fd = r->held;
     *bad = 0;
-    if (r->folder.fd < 0) return r->is_lost ? lt_fail(err, "%s", r->why.text) : 0;
+    if (r->folder.fd < 0) {
+        if (r->is_lost) lt_debug(0, "%s: none of them is used", r->why.text);
+        return 0;
+    }
     if (fd >= 0) return take(r, fd, lines, bad, err);
     if (open_locked(r, O_RDONLY, LOCK_SH, &fd, err)) return -1;
     if (fd < 0) return 0;

@@ -5,7 +5,7 @@
 set -u
 folder=$1 seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- $(ls tests/fuzz/corpus)
+[ $# -gt 0 ] || set -- tests/fuzz/corpus/*
 one() { # one FOLDER SECONDS READER
     local out=$1/$3
     mkdir -p "$out"
@@ -18,4 +18,4 @@ one() { # one FOLDER SECONDS READER
     return $status
 }
 export -f one
-printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'one "$@"' one "$folder" "$seconds" {}
+printf '%s\n' "${@##*/}" | xargs -P 2 -I{} bash -c 'one "$@"' one "$folder" "$seconds" {}
