@@ -364,6 +364,16 @@ describe("lathe check", function()
             .. "lt_pdl_wait"), err)
     end)
 
+    it("ends a run of a model at the kernel that fails, with 3", function()
+        local path = "templates/rms_norm.cut"
+        local root = other_root({ [path] = changed(path, "    lt_pdl_launch();",
+            "    if (threadIdx.x == 0) y[1 << 28] = y[0];\n    lt_pdl_launch();") })
+        local out, err, code = lathe("run --model tests/tiny --prompt a -n 2 --tokens", root)
+        assert.equal(3, code, err)
+        assert.falsy(out:find("%d"), out)
+        assert.truthy(err:match("^lathe: [^\n]*rms_norm[^\n]*\n$"), err)
+    end)
+
     it("names the template's line when a kernel does not compile", function()
         local path = "templates/lib/e4m3_row.cut"
         local root = other_root({ [path] = changed(path, "const float scale = ",
