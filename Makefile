@@ -6,6 +6,7 @@ CFLAGS  = -O2 -g
 SAN     =#          address,undefined: a build with sanitizers, in a folder of its own
 OUT     = build#    where everything goes
 REF     = main#     `make replay` compares the generated text with this commit's
+SECONDS = 60#      that `make fuzz` gives each reader
 TOOL    =#          memcheck, racecheck: `make check-gpu` under compute-sanitizer
 
 # ---- nothing to change below ----
@@ -41,10 +42,12 @@ GPUC   := $(wildcard tests/gpu/*.c)
 GPUS   := $(GPUC:tests/gpu/%.c=$(B)/gpu/%)
 LIB    := $(filter-out $(O)/lua/main.o,$(OBJ))
 
+FAULT  := $(B)/fault.so
+
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all setup demo test test-c test-lua test-all golden golden+ replay check-gpu dist lint \
-        size clean help objects test-objects programs FORCE
+        size clean help fuzz objects test-objects programs FORCE
 
 all: lathe ## build ./lathe (the default)
 
@@ -100,13 +103,13 @@ $(B)/gpu/%: $(O)/tests/gpu/%.o $(LIB)
 
 demo: lathe ## a few kernels from their description to their check, on the default device
 	@tools/demo.sh
-test: lathe programs ## all tests that need no GPU: minutes
-	@tools/run-tests.sh $(B) c lua golden compile check
+test: lathe programs $(FAULT) $(B)/replay ## all tests that need no GPU: minutes
+	@tools/run-tests.sh $(B) c lua golden compile check faults fuzz
 test-c: programs ## the C programs of `make test`
 	@tools/run-tests.sh $(B) c
 test-lua: lathe ## the Lua suite of `make test`
 	@tools/run-tests.sh $(B) lua
-test-all: lathe programs ## what `make test` leaves out: longer suites, sanitizers
+test-all: lathe programs $(FAULT) ## what `make test` leaves out: longer suites, sanitizers
 	@failed=0; tools/run-tests.sh $(B) long || failed=1; \
 	$(MAKE) --no-print-directory SAN=address,undefined test-c || failed=1; exit $$failed
 
@@ -120,6 +123,30 @@ replay: setup ## show how the generated text differs from that of REF=main
 $(B)/gpu/clock/%.so.1: tests/gpu/clock/driver_clock.c runtime/cuda/driver.h
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(CFLAGS) -Wall -Wextra -I. -fPIC -shared $< -o $@ -ldl
+
+$(FAULT): tests/fault/fault.c | setup
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) -fPIC -shared $< -o $@ -ldl
+
+# Fuzzing needs clang with libFuzzer; its programs and what they find lie in $(OUT)/fuzz.
+FUZZC  = clang -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
+         -fno-sanitize-recover=all -fPIE -I. -I$(G) -I/usr/include/lua5.4
+FUZZO := $(patsubst $(O)/%.o,$(OUT)/fuzz/%.o,$(filter-out %.S $(O)/lua/bind.o,$(LIB)))
+$(OUT)/fuzz/gen/%.o: $(O)/gen/%.o
+	@mkdir -p $(@D) && cp $< $@
+$(OUT)/fuzz/runtime/cpu/%.o: runtime/cpu/%.S
+	@mkdir -p $(@D) && clang -c -o $@ $<
+$(OUT)/fuzz/%.o: %.c | $(G)/reference.h
+	@mkdir -p $(@D)
+	@echo "  clang $<"
+	@$(FUZZC) -c -o $@ $<
+$(OUT)/fuzz/fuzz: $(OUT)/fuzz/tests/fuzz/fuzz.o $(FUZZO)
+	@$(FUZZC) -fsanitize=fuzzer -pie -o $@ $^ $(LIBS)
+fuzz: $(OUT)/fuzz/fuzz ## mutate what is read, SECONDS=60 a reader; needs clang with libFuzzer
+	@tests/fuzz/fuzz.sh $(OUT)/fuzz $(SECONDS)
+
+$(B)/replay: $(O)/tests/fuzz/replay.o $(O)/tests/fuzz/fuzz.o $(filter-out $(O)/lua/bind.o,$(LIB))
+	@$(CC) $(SANFLAGS) -pie -o $@ $^ $(LIBS)
 
 CLOCK := $(B)/gpu/clock/libcuda.so.1
 dist: lathe $(GPUS) $(CLOCK) ## collect in build/dist what a GPU machine needs: programs alone

@@ -26,7 +26,8 @@ enum {
 
 struct lt_record {
     lt_folder folder;
-    lt_err why; /* there is no folder */
+    lt_err why;   /* there is no folder */
+    bool is_lost; /* or there is one that cannot be opened */
     char file[FILE_BYTES];
     char *path; /* owned; for sentences */
     int held;   /* -1: not held */
@@ -45,9 +46,10 @@ static int check_name(const char *name, lt_err *err)
 
 static void open_folder(lt_record *r, const char *dir)
 {
-    if (lt_folder_open(&r->folder, dir, lt_folder_io(), &r->why))
+    if (lt_folder_open(&r->folder, dir, lt_folder_io(), &r->why)) {
+        r->is_lost = access(dir, F_OK) == 0;
         lt_wrap(&r->why, "records '%s' (mend that or set LATHE_CACHE_DIR)", r->path);
-    else if (!r->folder.writable)
+    } else if (!r->folder.writable)
         lt_fail(&r->why, "records '%s': the folder cannot be written (set LATHE_CACHE_DIR)",
                 r->path);
 }
@@ -228,7 +230,10 @@ int lt_record_read(lt_record *r, lt_bytes *lines, size_t *bad, lt_err *err)
 {
     int fd = r->held;
     *bad = 0;
-    if (r->folder.fd < 0) return 0;
+    if (r->folder.fd < 0) {
+        if (r->is_lost) lt_debug(0, "%s: none of them is used", r->why.text);
+        return 0;
+    }
     if (fd >= 0) return take(r, fd, lines, bad, err);
     if (open_locked(r, O_RDONLY, LOCK_SH, &fd, err)) return -1;
     if (fd < 0) return 0;

@@ -12,7 +12,7 @@
 typedef struct lt_record lt_record;
 
 /* The file <cache>/tuned/<name>.tuned, which need not be there. A folder that cannot be used is no
- * error before something is written: there is nothing to read then. */
+ * error before something is written: nothing is read then, which is said where there is one. */
 int lt_record_open(lt_record **out, const char *name, lt_err *err);
 void lt_record_close(lt_record *r); /* lets go what is held */
 const char *lt_record_path(const lt_record *r);

@@ -144,8 +144,8 @@ function template.render(path, source, env, opts)
         local lib_path = ("templates/lib/%s.cut"):format(tostring(lib))
         if pasted[lib_path] then return end
         pasted[lib_path] = true
-        local text = opts.read(lib_path)
-        if not text then error(("no lib '%s' (%s)"):format(tostring(lib), lib_path), 2) end
+        local text, why = opts.read(lib_path)
+        if not text then error(("no lib '%s' (%s)"):format(tostring(lib), why or lib_path), 2) end
         run(lib_path, text, template.sealed(lib_names, ""), out)
     end
     local names = copy_of(lib_names)

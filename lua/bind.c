@@ -349,10 +349,18 @@ static int add_place(lua_State *L)
     return 1;
 }
 
-/* Prints the error on top of the stack; the exit code it stands for. */
-static int print_error(lua_State *L)
+/* Prints the error on top of the stack of what the words asked for; the exit code it stands for. */
+static int print_error(lua_State *L, int status, const char *asked, const lt_limits *limits)
 {
     int code = 2;
+    if (status == LUA_ERRMEM && *limits->refused) {
+        fprintf(stderr, "lathe: %s\n", limits->refused);
+        return 2;
+    }
+    if (status == LUA_ERRMEM) {
+        fprintf(stderr, "lathe: %s: out of memory\n", asked);
+        return 3;
+    }
     if (lua_istable(L, -1)) {
         code = (int)lt_bind_field(L, -1, "code", 2);
         lua_getfield(L, -1, "text");
@@ -384,7 +392,8 @@ static int run(lua_State *L)
 
 int lt_start(int argc, char **argv)
 {
-    lua_State *L = luaL_newstate();
+    lt_limits limits;
+    lua_State *L = lt_limit_open(&limits);
     if (!L) {
         fprintf(stderr, "lathe: lua: out of memory\n");
         return 3;
@@ -399,7 +408,8 @@ int lt_start(int argc, char **argv)
     listen(SIG_DFL);
     int code = 0;
     if (!failed) code = (int)lua_tointeger(L, -1);
-    if (failed && !interrupted) code = print_error(L);
+    if (failed && !interrupted)
+        code = print_error(L, failed, argc > 1 ? argv[1] : "command line", &limits);
     lua_close(L);
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");

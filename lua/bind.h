@@ -33,6 +33,16 @@ void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods); /* 
 lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer otherwise);
 bool lt_bind_flag(lua_State *L, int index, const char *name);
 
+typedef struct {
+    lua_State *L;
+    size_t used;       /* bytes of all scripts */
+    int looks;         /* in a row that found an author's code running */
+    char refused[300]; /* file:line: what an author asked for and did not get; empty: nothing */
+} lt_limits;           /* the caller's, as long as the state lives */
+
+/* A state whose authors have limits, or NULL: bind_limit.c. Close it with lua_close. */
+lua_State *lt_limit_open(lt_limits *limits);
+
 /* Each adds its functions to the module's table, which is on top. */
 void lt_bind_add_arrays(lua_State *L);    /* bind_array.c */
 void lt_bind_add_devices(lua_State *L);   /* bind_device.c */

@@ -105,16 +105,19 @@ int lt_worker_send(lt_worker *w, lt_span line, lt_err *err)
     lt_bytes all = {0};
     if (lt_bytes_append(&all, line.ptr, line.len, err) || lt_bytes_append(&all, "\n", 1, err)) {
         lt_bytes_clear(&all);
-        return -1;
+        return lt_wrap(err, "worker");
     }
-    for (size_t sent = 0; sent < all.len;) {
+    size_t sent = 0;
+    while (sent < all.len) {
         const ssize_t n = send(w->fd, all.ptr + sent, all.len - sent, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) break;
         sent += (size_t)n;
     }
+    const bool is_gone = errno == EPIPE || errno == ECONNRESET;
+    const bool failed = sent < all.len && !is_gone;
     lt_bytes_clear(&all);
-    return 0;
+    return failed ? lt_fail(err, "worker: cannot be told: %s", strerror(errno)) : 0;
 }
 
 static bool take_line(lt_worker *w, lt_bytes *out, lt_err *err)
@@ -155,6 +158,10 @@ lt_worker_result lt_worker_receive(lt_worker *w, double seconds, lt_bytes *out, 
         if (ready == 0) return LT_WORKER_LATE;
         const ssize_t n = recv(w->fd, block, sizeof block, MSG_DONTWAIT);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n < 0 && errno != ECONNRESET) {
+            lt_fail(err, "its process cannot be heard: %s", strerror(errno));
+            return LT_WORKER_GONE;
+        }
         if (n <= 0) return tell_end(w, err);
         if (lt_bytes_append(&w->said, block, (size_t)n, err)) return LT_WORKER_GONE;
     }

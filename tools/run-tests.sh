@@ -1,6 +1,6 @@
 #!/bin/bash
-# run-tests.sh BUILD SUITE..: runs the suites (c, lua, golden, compile, check, long), prints each
-# one's counts and closes with their sum. 1 where something failed.
+# run-tests.sh BUILD SUITE..: runs the suites (c, lua, golden, compile, check, faults, fuzz,
+# long), prints each one's counts and closes with their sum. 1 where something failed.
 set -u
 build=$1
 shift
@@ -102,6 +102,32 @@ run_check() {
     variants=$(total "$log" '[0-9]+ variants')
     failed=$(total "$log" '[0-9]+ failed')
     count check $status "$log" $((variants - failed)) "$failed" 0
+}
+
+# A few of the faults that tests/long/faults.sh walks through.
+run_faults() {
+    local log=$scratch/faults.out
+    timeout 300 tests/fault/walk.sh "$build" 3 >"$log" 2>&1
+    local status=$? runs failed
+    runs=$(total "$log" '^[0-9]+ runs')
+    failed=$(total "$log" '^[0-9]+ broke')
+    count faults $status "$log" $((runs - failed)) "$failed" 0
+}
+
+# Every kept input of the fuzzer once more: each is taken or refused with a sentence.
+run_fuzz() {
+    local reader inputs fine=0 bad=0
+    for reader in tests/fuzz/corpus/*; do
+        inputs=$(find "$reader" -type f | wc -l)
+        if FUZZ_READER=${reader##*/} timeout 120 "$build/replay" "$reader"/* \
+            >/dev/null 2>"$scratch/fuzz.part"; then
+            fine=$((fine + inputs))
+        else
+            bad=$((bad + 1))
+            tail -n 5 "$scratch/fuzz.part" >>"$scratch/fuzz.out"
+        fi
+    done
+    count fuzz $((bad > 0)) "$scratch/fuzz.out" $fine $bad 0
 }
 
 # A long suite is a script that exits 0; 77 says that something it needs is not here.

@@ -15,9 +15,13 @@ local MOST <const> = 1 << 28  -- bytes of a JSON file; the full model's index ha
 local function read(path)
     local file <close> = io.open(path, "rb")
     if not file then return nil end
-    local text = file:read(MOST)
+    local _, why = file:read(1)  -- a folder has no first byte, and a size that means nothing
+    local bytes = file:seek("end")
+    if why or not bytes then return nil, "cannot be read" end
+    if bytes > MOST then return nil, ("has more than %d bytes"):format(MOST) end
+    file:seek("set")
+    local text = file:read("a")
     if not text then return nil, "cannot be read" end
-    if #text == MOST then return nil, ("has more than %d bytes"):format(MOST) end
     return text
 end
 

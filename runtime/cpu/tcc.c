@@ -5,6 +5,7 @@
 #include "intrinsics.h"
 
 #include <libtcc.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILD_SECONDS = 30 };
+enum {
+    CHILD_SECONDS = 30,
+    TCC_BYTES = 4 << 20, /* three times what the longest text took */
+};
 
 /* ---- what libtcc says ---- */
 
 typedef struct {
     char text[512]; /* of the first error; empty: none */
+    jmp_buf *way;   /* out of a call in which libtcc would end the program; NULL: it comes back */
 } report;
 
 /* Warnings of tcc that C++ has as errors: the GPU's compiler would stop. */
@@ -43,14 +48,23 @@ static void keep(void *ctx, const char *message)
     if (!kind) kind = message;
     const char *text = kind == message && !strchr(message, ':') ? message : strchr(kind, ' ') + 1;
     snprintf(r->text, sizeof r->text, "%.*s%s", (int)(kind - message), message, text);
+    if (r->way) longjmp(*r->way, 1);
 }
 
 /* ---- compile ---- */
 
+/* Where memory is used up libtcc ends the program: is there as much as it may need? */
+static bool has_memory(void)
+{
+    void *p = malloc(TCC_BYTES);
+    free(p);
+    return p != NULL;
+}
+
 /* A state that has compiled k->text into memory, or NULL: r says why. */
 static TCCState *compile(const char *text, report *r)
 {
-    TCCState *tcc = tcc_new();
+    TCCState *tcc = has_memory() ? tcc_new() : NULL;
     if (!tcc) {
         snprintf(r->text, sizeof r->text, "libtcc: out of memory");
         return NULL;
@@ -91,11 +105,26 @@ static int place(TCCState *tcc, lt_cpu_kernel *k, report *r)
     return 0;
 }
 
+/* As place. An error in it, of memory that cannot be had or made executable, leaves the state
+ * behind as it is: nobody knows what of it is whole. */
+static int place_or_leave(TCCState *tcc, lt_cpu_kernel *k, report *r)
+{
+    jmp_buf way;
+    if (setjmp(way)) {
+        r->way = NULL;
+        return -1;
+    }
+    r->way = &way;
+    const int rc = place(tcc, k, r);
+    r->way = NULL;
+    return rc;
+}
+
 static int compile_and_place(lt_cpu_kernel *k, report *r)
 {
     TCCState *tcc = compile(k->text, r);
     if (!tcc) return -1;
-    const int rc = place(tcc, k, r);
+    const int rc = place_or_leave(tcc, k, r);
     if (rc && !*r->text) snprintf(r->text, sizeof r->text, "libtcc: it cannot be linked");
     tcc_delete(tcc);
     return rc;
@@ -125,7 +154,7 @@ static int try_in_child(lt_cpu_kernel *k, report *r)
 
 int lt_tcc_load(lt_emulator *e, lt_cpu_kernel *k, lt_err *err)
 {
-    report r = {""};
+    report r = {.way = NULL};
     if (lt_labels_refuse(k->text, err)) return -1;
     if ((e->careful && try_in_child(k, &r)) || compile_and_place(k, &r)) {
         e->careful = true; /* libtcc's own state may be damaged */

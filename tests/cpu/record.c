@@ -222,6 +222,24 @@ static void a_folder_that_cannot_be_made_holds_nothing_and_says_so_when_written(
     lt_record_close(r);
 }
 
+static void a_folder_that_is_there_and_cannot_be_used_is_said_when_it_is_read(void **state)
+{
+    const scratch *x = *state;
+    char folder[256], said[1000];
+    lt_record *r = open_record();
+    append(r, "first");
+    lt_record_close(r);
+    snprintf(folder, sizeof folder, "%s/tuned", x->cache);
+    assert_int_equal(chmod(folder, 0777), 0); /* anyone could have written the records */
+    const int capture = begin_capture();
+    check_lines("", 0);
+    end_capture(capture, said, sizeof said);
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(count_lines(said), 1);
+    assert_non_null(strstr(said, "others may write it"));
+    assert_non_null(strstr(said, "none of them is used"));
+}
+
 /* ---- a full disk ---- */
 
 static int short_by = -1; /* bytes that a write leaves out; -1: none */
@@ -392,6 +410,7 @@ int main(void)
         in_cache(a_folder_or_a_link_in_its_place_is_an_error_that_names_it),
         in_cache(a_read_only_folder_is_read_and_says_why_nothing_is_appended),
         in_cache(a_folder_that_cannot_be_made_holds_nothing_and_says_so_when_written),
+        in_cache(a_folder_that_is_there_and_cannot_be_used_is_said_when_it_is_read),
         in_cache(a_full_disk_takes_nothing_of_a_line_and_nothing_of_older_ones),
         in_cache(appends_and_rewrites_of_several_processes_lose_and_mix_nothing),
         in_cache(a_writer_that_is_killed_loses_no_line_that_it_finished),

@@ -3,6 +3,7 @@
 #include "runtime/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -81,6 +82,22 @@ static void one_that_ends_is_gone_after_its_last_line_and_says_how(void **state)
         check_receive(w, 10, LT_WORKER_GONE, ends[i][1]);
         lt_worker_end(w);
     }
+}
+
+static void one_that_cannot_be_told_or_heard_is_said_at_once(void **state)
+{
+    (void)state;
+    lt_err err;
+    lt_worker *w = start("exec sleep 100");
+    const int socket = open("/proc/self/fd", O_RDONLY | O_DIRECTORY); /* the next free number */
+    assert_int_equal(dup2(socket, socket - 1), socket - 1); /* is one above the worker's */
+    close(socket);
+    const double from = lt_now_us();
+    assert_int_equal(lt_worker_send(w, lt_span_text("x"), &err), -1);
+    assert_string_equal(err.text, "worker: cannot be told: Socket operation on non-socket");
+    check_receive(w, 60, LT_WORKER_GONE, "its process cannot be heard: ");
+    assert_true(lt_now_us() - from < 5e6);
+    lt_worker_end(w);
 }
 
 static volatile sig_atomic_t ticks;
@@ -163,6 +180,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lines_go_there_and_back_whole_and_in_order),
         cmocka_unit_test(one_that_says_nothing_is_late_and_can_be_asked_again),
         cmocka_unit_test(one_that_ends_is_gone_after_its_last_line_and_says_how),
+        cmocka_unit_test(one_that_cannot_be_told_or_heard_is_said_at_once),
         cmocka_unit_test(a_signal_in_between_is_told),
         cmocka_unit_test(a_program_that_is_not_there_is_named),
         cmocka_unit_test(it_ends_with_its_parent_and_is_out_of_reach_of_the_terminal),

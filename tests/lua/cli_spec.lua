@@ -166,6 +166,10 @@ local AUTHORS <const> = {
         ":LINE: an error without a sentence" },
     { [[rev = 1,]], [[rev = require("gen.nothing"),]], ":LINE: gen/nothing.lua: no such file" },
     { [[rev = 1,]], [[rev = = 1,]], ":LINE: unexpected symbol near '='", "families" },
+    { [[rev = 1,]], [[rev = (function() while true do end end)(),]],
+        ":LINE: it does not end (300 million steps)", "families" },
+    { [[rev = 1,]], [[rev = (function(x) while true do x = x .. x end end)("x"),]],
+        ":LINE: out of memory: 67108889 bytes at once", "families" },
     { [[bits = true,]], [[bits = true, draw = { x = "gaussian" },]],
         ": family w8a8_act_quant: check: draw of 'x': draw 'gaussian': no such distribution" },
     { [[bits = true,]], [[bits = true, draw = { x = function() return "a" end },]],
@@ -371,6 +375,16 @@ describe("lathe check", function()
         assert.truthy(err:find("reads shared 'room' + ", 1, true), err)
         _, err, code = lathe("check w8a8_act_quant M=3 K=704", "LATHE_CPU_CHECK=on")
         assert.equal(0, code, err)
+    end)
+
+    it("ends a run of a model at the kernel that fails, with 3", function()
+        local path = "templates/rms_norm.cut"
+        local root = other_root({ [path] = changed(path, "    lt_pdl_launch();",
+            "    if (threadIdx.x == 0) y[1 << 28] = y[0];\n    lt_pdl_launch();") })
+        local out, err, code = lathe("run --model tests/tiny --prompt a -n 2 --tokens", root)
+        assert.equal(3, code, err)
+        assert.falsy(out:find("%d"), out)
+        assert.truthy(err:match("^lathe: [^\n]*rms_norm[^\n]*\n$"), err)
     end)
 
     it("names the template's line when a kernel does not compile", function()

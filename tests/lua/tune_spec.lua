@@ -218,7 +218,7 @@ describe("lathe tune", function()
         write(script, ([[
             set -m
             %s ./lathe tune %s 2>&1 >/dev/null &
-            for _ in $(seq 200); do
+            for _ in $(seq 2000); do
                 [ -s %s/stopped/tuned/cpu.tuned ] && break
                 sleep 0.01
             done
