@@ -278,6 +278,17 @@ static const defect more[] = {
      "LT_SHARED1(float, s, 4);\n" COPY "lt_cp_wait(0);\n" COPY "lt_cp_wait(0);\ny[0] = s[0];",
      .message = "5: block 0, thread 0: race: writes shared 's' + 0, to which the copy of t.cut:3 "
                 "is under way (wait for it first)"},
+    {"a copy of what another thread writes", SHADOW, 64,
+     "LT_SHARED1(float, s, 4);\nif (threadIdx.x == 63) y[0] = 1;\n"
+     "if (threadIdx.x == 0) lt_cp_async16(s, y);\nlt_cp_commit();\nlt_cp_wait(0);",
+     "LT_SHARED1(float, s, 4);\nif (threadIdx.x == 63) y[4] = 1;\n"
+     "if (threadIdx.x == 0) lt_cp_async16(s, y);\nlt_cp_commit();\nlt_cp_wait(0);",
+     .message = "3: block 0, thread 63: race: writes 'y' + 0, which thread 0 reads at t.cut:4 (no "
+                "barrier orders them)"},
+    {"shared memory that only the block before wrote", SHADOW, 1,
+     "LT_SHARED1(float, s, 1);\nif (blockIdx.x == 0) s[0] = 1;\ny[blockIdx.x] = s[0];",
+     "LT_SHARED1(float, s, 1);\ns[0] = 1;\ny[blockIdx.x] = s[0];",
+     .message = "4: block 1, thread 0: reads shared 's' + 0, which nobody has written", .grid = 2},
     {"a copy to where others read", SHADOW, 64,
      "LT_SHARED1(float, s, 4);\n" COPY
      "lt_cp_wait(0);\n__syncthreads();\ny[threadIdx.x] = s[0];\n" COPY "lt_cp_wait(0);",
@@ -461,12 +472,14 @@ static void a_launch_is_no_race_with_the_one_before_it(void **state)
 {
     (void)state;
     pair p;
-    begin_pair(&p, add_one);
+    begin_pair(&p, "LT_KERNEL(32) k(const float *x, float *y) {\n"
+                   " y[threadIdx.x] = x[threadIdx.x ^ (x == y ? 0 : 1)] + 1;\n}");
     assert_int_equal(p.dev->ops->fill(p.dev, p.x, 0, &p.err), 0);
     for (int i = 0; i < 3; i++) {
         if (launch_pair(&p, p.x, p.y)) fail_msg("%s", p.err.text);
         if (launch_pair(&p, p.y, p.x)) fail_msg("%s", p.err.text);
-        assert_int_equal(launch_pair(&p, p.x, p.x), 0); /* each thread its own word */
+        assert_int_equal(launch_pair(&p, p.x, p.x), 0);            /* each thread its own word */
+        if (launch_pair(&p, p.y, p.y)) fail_msg("%s", p.err.text); /* that only kernels wrote */
     }
     end_pair(&p);
 }
