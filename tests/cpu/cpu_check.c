@@ -192,6 +192,11 @@ _Static_assert(lt_countof(planted) == 26, "the kinds of planted defects");
 #define WAIT_EMPTY "lt_mbar_wait(empty + stage, parity ^ 1);\n"
 #define WAIT_FULL "lt_mbar_wait(full + stage, parity);\n"
 #define COPY "if (threadIdx.x == 0) lt_cp_async16(s, x);\nlt_cp_commit();\n"
+#define ONE_WAITS                                                                                  \
+    "LT_SHARED1(float, s, 4); LT_SHARED1(u64, bar, 1);\nif (threadIdx.x == 0) {\n"                 \
+    " lt_mbar_init(bar, 1); lt_mbar_fence(); lt_mbar_expect(bar, 16);\n"                           \
+    " lt_bulk_load(s, x, 16, bar);\n lt_mbar_wait(bar, 0);\n}\n"
+#define READ "y[threadIdx.x] = s[0];"
 #define ROWS(READY)                                                                                \
     "LT_SHARED1(float, s, 128); u32 d[4];\nlt_st128(s + threadIdx.x * 4, lt_ld128(x));\n"          \
     "__syncwarp();\nlt_st128(s + (threadIdx.x + 31) % 32 * 4, lt_ld128(x));\n" READY               \
@@ -304,6 +309,10 @@ static const defect more[] = {
      RING(WAIT_EMPTY, WAIT_FULL),
      .message = "12: block 0, thread 0: race: writes shared 's' + 0, to which the copy of t.cut:12 "
                 "is made (wait for its mbarrier first)"},
+    {"a bulk copy that one thread waits for", SHADOW, 64, ONE_WAITS READ,
+     ONE_WAITS "__syncthreads();\n" READ,
+     .message = "8: block 0, thread 1: race: reads shared 's' + 0, to which the copy of t.cut:5 is "
+                "made (wait for its mbarrier first)"},
     {"dynamic shared memory past the end", SIGNAL, 65,
      "LT_DYN_SHARED(float, d);\nd[threadIdx.x] = 1;",
      "LT_DYN_SHARED(float, d);\nif (threadIdx.x < 64) d[threadIdx.x] = 1;",
