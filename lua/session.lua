@@ -66,21 +66,20 @@ end
 
 -- A program of `rows` rows of the sequence. target: the session's, or one like it.
 function session:program(rows, target)
-    local s = self
     local start <const> = lathe.now_us()
-    local circuit = glm5_next.circuit(s.found, s.formats, rows, s.capacity)
+    local circuit = glm5_next.circuit(self.found, self.formats, rows, self.capacity)
     local p = { rows = rows, plan = plan.make(target, circuit) }
-    if not s.made then share(s, circuit) end
-    p.tokens, p.positions = alloc(s, 4 * rows), alloc(s, 4 * rows)
-    p.slots, p.snaps = alloc(s, 4 * rows, 0), alloc(s, 4 * rows)
+    if not self.made then share(self, circuit) end
+    p.tokens, p.positions = alloc(self, 4 * rows), alloc(self, 4 * rows)
+    p.slots, p.snaps = alloc(self, 4 * rows, 0), alloc(self, 4 * rows)
     write_ints(p.snaps, fill_list(rows, -1))
     p.run = plan.program(target, p.plan, {
         shared = {
             ["/tokens"] = p.tokens, ["/positions"] = p.positions, ["/slots"] = p.slots,
-            ["/snaps"] = p.snaps, ["/slot"] = s.slot, ["/block_table"] = s.block_table,
-            ["/routed_scale"] = s.routed_scale,
+            ["/snaps"] = p.snaps, ["/slot"] = self.slot, ["/block_table"] = self.block_table,
+            ["/routed_scale"] = self.routed_scale,
         },
-        made = s.made, states = s.states, scratch = s.scratch,
+        made = self.made, states = self.states, scratch = self.scratch,
     })
     tell_program(p, start)
     return p
