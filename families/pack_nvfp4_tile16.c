@@ -4,9 +4,9 @@
 #include "reference.h"
 #include "runtime/lathe.h"
 
-/* Bits of a code's sign and of its magnitude's three bits, highest first, in the half word of each
- * register. */
-static const uint8_t bit[4][4] = {{15, 8, 7, 6}, {12, 5, 4, 3}, {9, 2, 1, 0}, {14, 13, 11, 10}};
+/* Bits of a code's sign and of its magnitude's three bits, highest first, of each register's code
+ * in the word's low half; of that in the high half they are turned by 16. */
+static const uint8_t bit[4][4] = {{15, 8, 7, 6}, {11, 4, 3, 2}, {5, 30, 29, 28}, {9, 10, 1, 0}};
 
 /* exponent + 9 and three mantissa bits of a positive scale; one exponent stands for NaN */
 static uint8_t scale_byte(float scale)
@@ -22,7 +22,7 @@ static void place_code(uint32_t *word, int64_t i, int64_t upper_or_lower, uint8_
 {
     const uint8_t *at = bit[i / 2 % 2 * 2 + upper_or_lower];
     for (int b = 0; b < 4; b++)
-        if (code >> (3 - b) & 1) word[i / 4] |= 1u << (at[b] + i % 2 * 16);
+        if (code >> (3 - b) & 1) word[i / 4] |= 1u << (at[b] + i % 2 * 16) % 32;
 }
 
 void lt_reference_pack_nvfp4_tile16(const lt_shape_pack_nvfp4_tile16 *s, uint8_t *w, uint8_t *ws,

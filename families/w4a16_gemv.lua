@@ -30,25 +30,28 @@ return family("w4a16_gemv", {
     scratch = tile.scratch,
 
     knobs = {
-        { "mma", 1, 0 },              -- tensor cores, or CUDA cores
+        { "late", 1, 0 },             -- scales multiply sums of 16 products, or codes
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
         { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
         { "groups", 1, 2, 4 },        -- groups of such warps in a block
-        { "unroll", 2, 4 },           -- pairs of chunks in flight
+        { "unroll", 2, 4 },           -- units in flight of a warp
         { "parts", 1, 2, 4 },         -- blocks that share one K
+        { "block", 1, 0 },            -- x brought to shared memory, or loaded by each warp
     },
     class = function(_, v)
-        return ("%s_%dx%d"):format(v.mma == 1 and "mma.bf16" or "dot", v.parts, v.split)
+        return ("mma.bf16_%s_%dx%d"):format(v.late == 1 and "sums" or "codes", v.parts, v.split)
     end,
     keep = function(s, v, dev)
         return tile.is_kept(s, v, pairs_of(s), dev)
-            and (v.mma == 1 or tile.is_for_dots(v))
             and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+            and v.block == (v.late == 1 and tile.can_stage(s, v, dev) and 1 or 0)
     end,
-    template = function(_, v) return v.mma == 1 and "w4a16_gemv" or "w4a16_gemv_dot" end,
 
     launch = function(s, v)
-        return { grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v) }
+        return {
+            grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
+            shared = v.block * tile.staged(s),
+        }
     end,
     work = function(s)
         return {

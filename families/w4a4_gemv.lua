@@ -7,24 +7,26 @@ local tile = require("gen.tile")
 
 local GROUP <const> = 16  -- codes that share a scale
 local PAIR <const> = 128  -- k of a unit: two chunks of 64, whose scales fill a word
-local MOST_STAGED <const> = 98304  -- bytes of x: two blocks a multiprocessor
-local SPARE <const> = 1024         -- bytes that the system takes of a block's shared memory
 
-local KINDS <const> = { [0] = "dot", "mma.bf16", "mma.nvf4" }
-local TEMPLATES <const> = { [0] = "w4a4_gemv_dot", "w4a4_gemv", "w4a4_gemv_nvf4" }
+local TEMPLATES <const> = { "w4a4_gemv", "w4a4_gemv_nvf4" }
 
 local function pairs_of(s) return tile.ceil(s.K, PAIR) end
 
--- Bytes of x as bf16, each row padded by 16.
-local function staged(s) return s.M * (pairs_of(s) * PAIR + 8) * 2 end
+-- Where each warp unpacks x, that weighs as much as the weights of one tile.
+local function reuses_x(s, v) return v.tiles > 1 or tile.count(s.N) == 1 end
 
-local function can_stage(s, v, dev)
-    local sums = tile.warps(v) * v.tiles * tile.halves(s.M) * 512
-    return v.parts == 1 and staged(s) <= MOST_STAGED and staged(s) + sums + SPARE <= dev.shared
+-- One unpacking of x serves a block, where there is room; else a warp's serves its tiles.
+local function unpacks_well(s, v, dev)
+    if v.mma == 2 then return v.block == 0 end
+    local stages = v.parts == 1 and tile.can_stage(s, v, dev)
+    if v.late == 1 then return v.block == (stages and 1 or 0) end
+    return v.block == 1 and stages or v.block == 0 and reuses_x(s, v)
 end
 
--- Where each warp unpacks x, that weighs as much as the weights of one tile.
-local function reuses_x(s, v) return v.tiles > 1 or v.mma == 0 or tile.count(s.N) == 1 end
+local function kind(v)
+    if v.mma == 2 then return "mma.nvf4" end
+    return v.late == 1 and "mma.bf16_sums" or "mma.bf16_codes"
+end
 
 return family("w4a4_gemv", {
     rev = 1,
@@ -49,7 +51,8 @@ return family("w4a4_gemv", {
     scratch = tile.scratch,
 
     knobs = {
-        { "mma", 2, 1, 0 },           -- block-scaled FP4, bf16, or CUDA cores
+        { "mma", 2, 1 },              -- block-scaled FP4, or bf16
+        { "late", 1, 0 },             -- scales multiply sums of 16 products, or codes
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
         { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
         { "groups", 1, 2, 4 },        -- groups of such warps in a block
@@ -57,22 +60,19 @@ return family("w4a4_gemv", {
         { "parts", 1, 2, 4 },         -- blocks that share one K
         { "block", 1, 0 },            -- x unpacked once a block, or by each warp
     },
-    class = function(_, v) return ("%s_%dx%d"):format(KINDS[v.mma], v.parts, v.split) end,
+    class = function(_, v) return ("%s_%dx%d"):format(kind(v), v.parts, v.split) end,
     keep = function(s, v, dev)
-        local stages = v.mma < 2 and can_stage(s, v, dev)
         return tile.is_kept(s, v, pairs_of(s), dev)
-            and (v.mma < 2 or dev.nvf4)
-            and (v.mma > 0 or tile.is_for_dots(v))
+            and (v.mma == 1 or dev.nvf4 and v.late == 0)
             and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
-            and (v.block == 0 or stages)
-            and (v.block == 1 or v.mma == 2 or reuses_x(s, v) and (v.mma == 1 or not stages))
+            and unpacks_well(s, v, dev)
     end,
     template = function(_, v) return TEMPLATES[v.mma] end,
 
     launch = function(s, v)
         return {
             grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
-            shared = v.block * staged(s),
+            shared = v.block * tile.staged(s),
         }
     end,
     work = function(s)

@@ -12,7 +12,6 @@ local GROUP <const> = 16           -- codes that share a scale
 local MOST_STAGED <const> = 98304  -- bytes of x: two blocks a multiprocessor
 local SPARE <const> = 1024         -- bytes that the system takes of a block's shared memory
 
-local KINDS <const> = { "mma.bf16", "mma.nvf4" }
 local TEMPLATES <const> = { "w4a4_moe", "w4a4_moe_nvf4" }
 
 local function codes(s) return s.K // 2 end
@@ -29,18 +28,25 @@ end
 
 -- One unpacking of x serves a block, where there is room; else a warp's serves its tiles.
 local function unpacks_well(s, v, dev)
-    local stages = v.mma == 1 and can_stage(s, v, dev)
+    if v.mma == 2 then return v.block == 0 and v.late == 0 end
+    local stages = can_stage(s, v, dev)
     if v.block == 1 then return stages end
-    return v.mma == 2 or v.tiles > 1 or not stages and tile.count(s.N) == 1
+    return not stages and (v.late == 1 or tile.count(s.N) == 1) or v.late == 0 and v.tiles > 1
+end
+
+local function kind(v)
+    if v.mma == 2 then return "mma.nvf4" end
+    return v.late == 1 and "mma.bf16_sums" or "mma.bf16_codes"
 end
 
 local KNOBS <const> = {
     { "mma", 2, 1 },    -- block-scaled FP4, or bf16
+    { "late", 1, 0 },   -- scales multiply sums of 16 products, or codes
     moe.KNOBS[1], moe.KNOBS[2], moe.KNOBS[3], moe.KNOBS[4], moe.KNOBS[5],
     { "block", 1, 0 },  -- x unpacked once a block, or by each warp
 }
 
-local function class(_, v) return ("%s_%d"):format(KINDS[v.mma], v.split) end
+local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 
 local function keep(s, v, dev)
     return (v.mma == 1 or dev.nvf4) and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)

@@ -7,6 +7,9 @@ local ROWS <const> = 16                 -- channels of a tile: rows of the A ope
 local COLUMNS <const> = 8               -- rows of x that one mma serves: its columns
 local WARP_SUMS <const> = ROWS * COLUMNS * 4  -- bytes of a warp's sums for one tile and 8 rows of x
 local STATIC_SHARED <const> = 48 * 1024 -- bytes that need no opt-in
+local PAIR <const> = 128                -- k of a unit of NVFP4: rows of x end with a whole one
+local MOST_STAGED <const> = 98304       -- bytes of x: two blocks a multiprocessor
+local SPARE <const> = 1024              -- bytes that the system takes of a block's shared memory
 
 function tile.ceil(n, d) return (n + d - 1) // d end
 
@@ -50,6 +53,15 @@ function tile.is_kept(s, v, units, dev)
         and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
         and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight
         and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
+end
+
+-- Bytes of s.M rows of x as bf16 in shared memory, each padded by 16.
+function tile.staged(s) return s.M * (tile.ceil(s.K, PAIR) * PAIR + 8) * 2 end
+
+-- Is there room for them, beside the sums of the warps that share one K?
+function tile.can_stage(s, v, dev)
+    local sums = tile.warps(v) * v.tiles * tile.halves(s.M) * WARP_SUMS
+    return tile.staged(s) <= MOST_STAGED and tile.staged(s) + sums + SPARE <= dev.shared
 end
 
 return tile

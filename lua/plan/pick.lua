@@ -7,7 +7,7 @@ local pick = {}
 
 pick.MOST_ROWS = 16  -- of a step: what the families of a decode step serve
 
-local WEIGHED <const> = { 1, 2, 4, 8, 16 }  -- rows whose times are summed to choose a class
+local WEIGHED <const> = { 1, 2, 4, 8, 16 }  -- rows whose times a row are summed to choose a class
 
 -- The shape s, which has `of` rows, with `to` rows.
 local function with_rows(family, s, of, to)
@@ -53,8 +53,8 @@ local function first_class(family, s, rows, dev)
     end
 end
 
--- The recorded times of each class, by rows, of those numbers of rows that have a record; and how
--- many such numbers there are.
+-- The recorded times a row of each class, summed over those numbers of rows that have a record; and
+-- how many such numbers there are.
 local function recorded_times(known, family, s, rows, dev)
     local times, order, counts = {}, {}, 0
     for _, count in ipairs(WEIGHED) do
@@ -67,14 +67,14 @@ local function recorded_times(known, family, s, rows, dev)
                 times[class], order[#order + 1] = { sum = 0.0, counts = 0 }, class
             end
             local own = times[class]
-            own.sum, own.counts = own.sum + by_class[class].us, own.counts + 1
+            own.sum, own.counts = own.sum + by_class[class].us / count, own.counts + 1
         end
     end
     return times, order, counts
 end
 
--- The class with the least sum of times over the rows that have records, of those classes that
--- have one for each such number and serve all; nil where there is none.
+-- The class with the least such sum, of those that have a record for each such number of rows and
+-- serve all; nil where there is none.
 local function fastest_class(known, family, s, rows, dev)
     local times, order, counts = recorded_times(known, family, s, rows, dev)
     local best

@@ -67,12 +67,21 @@ describe("a plan's choice", function()
     it("is the fastest record of the class with the least sum over the rows", function()
         records("sum", {
             { SHAPE, "m1t1s4g1u2p1", 3 }, { SHAPE, "m1t1s2g2u2p2", 2 },
-            { "m16_n256_k512", "m1t2s4g1u2p1", 4 }, { "m16_n256_k512", "m1t2s2g2u2p2", 9 },
+            { "m16_n256_k512", "m1t2s4g1u2p1", 4 }, { "m16_n256_k512", "m1t2s2g2u2p2", 30 },
         })
         local knobs, origin, class = chosen("sum")
         assert.equal("m1t1s4g1u2p1", knobs)
         assert.same({ "exact", 3 }, { origin.from, origin.us })
         assert.equal("mma.f16_1x4", class)
+    end)
+
+    it("weighs a step of many rows by what it takes a row", function()
+        records("rows", {
+            { SHAPE, "m1t1s4g1u2p1", 3 }, { SHAPE, "m1t1s2g2u2p2", 2 },
+            { "m16_n256_k512", "m1t2s4g1u2p1", 4 }, { "m16_n256_k512", "m1t2s2g2u2p2", 12 },
+        })
+        local _, _, class = chosen("rows")
+        assert.equal("mma.f16_2x2", class)
     end)
 
     it("gives every number of rows the same class", function()
