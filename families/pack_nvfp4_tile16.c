@@ -11,7 +11,7 @@ static const uint8_t bit[4][4] = {{15, 8, 7, 6}, {11, 4, 3, 2}, {5, 30, 29, 28},
 /* exponent + 9 and three mantissa bits of a positive scale; one exponent stands for NaN */
 static uint8_t scale_byte(float scale)
 {
-    if (isnan(scale)) return 18 << 3 | 1;
+    if (isnan(scale)) return 31 << 3 | 1;
     if (scale == 0) return 0;
     int exponent;
     const float mantissa = frexpf(scale, &exponent); /* in [1/2, 1) */

@@ -50,7 +50,7 @@ return family("w4a16_gemv", {
     launch = function(s, v)
         return {
             grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
-            shared = v.block * tile.staged(s),
+            shared = v.block * tile.staged(s.M, s.K, v),
         }
     end,
     work = function(s)

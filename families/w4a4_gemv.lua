@@ -72,7 +72,7 @@ return family("w4a4_gemv", {
     launch = function(s, v)
         return {
             grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
-            shared = v.block * tile.staged(s),
+            shared = v.block * tile.staged(s.M, s.K, v),
         }
     end,
     work = function(s)

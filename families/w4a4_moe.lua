@@ -8,22 +8,16 @@ local family = require("gen.family")
 local moe = require("gen.moe")
 local tile = require("gen.tile")
 
-local GROUP <const> = 16           -- codes that share a scale
-local MOST_STAGED <const> = 98304  -- bytes of x: two blocks a multiprocessor
-local SPARE <const> = 1024         -- bytes that the system takes of a block's shared memory
+local GROUP <const> = 16  -- codes that share a scale
 
 local TEMPLATES <const> = { "w4a4_moe", "w4a4_moe_nvf4" }
 
 local function codes(s) return s.K // 2 end
 local function scales(s) return s.K // GROUP end
 
--- Bytes of a row of x as bf16, padded by 16.
-local function row_bytes(s) return (moe.units(s) * 128 + 8) * 2 end
-
 -- Is there room for all rows? Asked without join too, so that it is kept where join is.
 local function can_stage(s, v, dev)
-    local bytes = s.M * row_bytes(s)
-    return bytes <= MOST_STAGED and bytes + moe.sums(s, v) + SPARE <= dev.shared
+    return tile.has_room(tile.staged(s.M, s.K, v), moe.sums(s, v), dev)
 end
 
 -- One unpacking of x serves a block, where there is room; else a warp's serves its tiles.
@@ -56,7 +50,7 @@ local function template(_, v) return TEMPLATES[v.mma] end
 
 local function launch(s, v)
     local l = moe.launch(s, v)
-    l.shared = v.block * moe.columns(s, v) * row_bytes(s)
+    l.shared = v.block * tile.staged(moe.columns(s, v), s.K, v)
     return l
 end
 

@@ -55,13 +55,23 @@ function tile.is_kept(s, v, units, dev)
         and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
 end
 
--- Bytes of s.M rows of x as bf16 in shared memory, each padded by 16.
-function tile.staged(s) return s.M * (tile.ceil(s.K, PAIR) * PAIR + 8) * 2 end
+-- Bytes in shared memory of rows of x as bf16, each padded by 16, in whole passes of fp4_sums.cut
+-- (v.late) or fp4_codes.cut, and of one group of zeros.  ORDER STAGED
+function tile.staged(rows, k, v)
+    local whole = v.late == 1 and rows > 1 and tile.ceil(rows, 2) * 2
+        or v.late == 0 and rows > COLUMNS and tile.ceil(rows, COLUMNS) * COLUMNS or rows
+    return whole * (tile.ceil(k, PAIR) * PAIR + 8) * 2 + 32
+end
 
--- Is there room for them, beside the sums of the warps that share one K?
+-- Is there room for them, beside `sums` bytes where warps meet?
+function tile.has_room(staged, sums, dev)
+    return staged <= MOST_STAGED and staged + sums + SPARE <= dev.shared
+end
+
+-- May s.M rows of x stay in shared memory, beside the sums of the warps that share one K?
 function tile.can_stage(s, v, dev)
     local sums = tile.warps(v) * v.tiles * tile.halves(s.M) * WARP_SUMS
-    return tile.staged(s) <= MOST_STAGED and tile.staged(s) + sums + SPARE <= dev.shared
+    return tile.has_room(tile.staged(s.M, s.K, v), sums, dev)
 end
 
 return tile

@@ -31,9 +31,9 @@ LT_DEV float bf16_dot8(uint4 w, uint4 x, float sum)  // in the order of the elem
 {
     return bf16_dot2(w.w, x.w, bf16_dot2(w.z, x.z, bf16_dot2(w.y, x.y, bf16_dot2(w.x, x.x, sum))));
 }
-// Four lanes t = 0..3 share the sums of two channels and QUADS * 4 rows of x: afterwards lane t has the totals of rows
-// t, t + 4, .., mine[2 * quad + channel]. The butterfly 1, 2 gives all four lanes the same bits.
-LT_DEV void quads_meet(float *mine, const float *sum, int t)
+// Four lanes t = 0..3 share the sums of two channels and `rows` rows of x, at most QUADS * 4: afterwards lane t has the
+// totals of rows t, t + 4, .., mine[2 * quad + channel]. The butterfly 1, 2 gives all four lanes the same bits.
+LT_DEV void quads_meet(float *mine, const float *sum, int t, int rows)
 {
     LT_UNROLL(QUADS)
     for (int q = 0; q < QUADS; q++) {
@@ -41,6 +41,7 @@ LT_DEV void quads_meet(float *mine, const float *sum, int t)
         for (int channel = 0; channel < 2; channel++) {
             LT_UNROLL(4)
             for (int i = 0; i < 4; i++) {
+                if (q * 4 + i >= rows) break;
                 float v = sum[channel * QUADS * 4 + q * 4 + i];
                 v += lt_shfl_xor_f32(0xffffffffu, v, 1);
                 v += lt_shfl_xor_f32(0xffffffffu, v, 2);
@@ -90,7 +91,7 @@ bf16_gemv_pair__m16_n17_k22_tail16__m0t1s1g4u2p1(bf16 *y, float *tail, const bf1
             if (chunk + u + UNROLL < end) load_weights(weights[u], w, tile, chunk + u + UNROLL, lane);
         }
     }
-    quads_meet(mine, &sum[0][0], t);
+    quads_meet(mine, &sum[0][0], t, M);
     if (warp % SPLIT != 0) return;
     LT_UNROLL(COUNT)
     for (int i = 0; i < COUNT; i++) {

@@ -3,19 +3,19 @@
 enum { N = 704, K = 288, WARPS = 8 };
 enum { ROWS = 704, UNITS = (K + 127) / 128, ALL_UNITS = (ROWS + 15) / 16 * UNITS };
 
-LT_DEV u32 place(u32 code, int r)  // where templates/lib/fp4.cut looks for register r's code in a half  ORDER FP4
+LT_DEV u32 place(u32 code, int r)  // where templates/lib/fp4.cut looks for register r's code of the low half  ORDER FP4
 {
     const u32 sign = code >> 3, magnitude = code & 7;
     if (r == 0) return sign << 15 | magnitude << 6;
-    if (r == 1) return sign << 12 | magnitude << 3;
-    if (r == 2) return sign << 9 | magnitude;
-    return sign << 14 | magnitude >> 2 << 13 | (magnitude & 3) << 10;
+    if (r == 1) return sign << 11 | magnitude << 2;
+    if (r == 2) return sign << 5 | magnitude << 28;
+    return sign << 9 | magnitude >> 2 << 10 | (magnitude & 3);
 }
 
-LT_DEV u32 scale_byte(u32 e4m3_bits)  // exponent + 9 and mantissa of |scale|; NaN has an exponent of its own
+LT_DEV u32 scale_byte(u32 e4m3_bits)  // exponent + 9 and mantissa of |scale|; NaN has the exponent of a NaN's last bits
 {
     const u32 e = e4m3_bits >> 3 & 15, m = e4m3_bits & 7;
-    if (e == 15 && m == 7) return 18 << 3 | 1;
+    if (e == 15 && m == 7) return 31 << 3 | 1;
     if (e > 0) return (e + 2) << 3 | m;
     return m >= 4 ? 2 << 3 | (m - 4) << 1 : m >= 2 ? 1 << 3 | (m - 2) << 2 : 0;  // m * 2^-9
 }
@@ -41,7 +41,8 @@ pack_nvfp4_tile16__n704_k288__w8(u8 *w, u8 *ws, const u8 *w_rows, const e4m3 *ws
             for (int i = 0; i < 16; i++) {  // code i: step i / 4, register r or r + 2, half i % 2
                 const u32 code = (i < 8 ? codes.x : codes.y) >> i % 8 * 4 & 15;
                 if ((scale & 127) == 0) continue;  // a zero scale has no exponent: its codes become zero
-                word[i / 4] |= place(code ^ (scale >> 7 << 3), i / 2 % 2 * 2 + r) << i % 2 * 16;
+                const u32 bits = place(code ^ (scale >> 7 << 3), i / 2 % 2 * 2 + r);
+                word[i / 4] |= i % 2 ? bits << 16 | bits >> 16 : bits;
             }
         }
         uint4 v;

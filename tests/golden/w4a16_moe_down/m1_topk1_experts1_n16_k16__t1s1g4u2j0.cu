@@ -20,20 +20,21 @@ enum {
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
 // NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
 // four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
-//   register 0: 15, 8-6    1: 12, 5-3    2: 9, 2-0    3: 14, 13 11 10
-// so that a shift and a mask put them on a bf16's sign, lowest exponent and highest mantissa bits.  ORDER FP4
+//   register 0: 15, 8-6    1: 11, 4-2    2: 5, 14-12 of the other half    3: 9, 10 1 0
+// so that one shift or rotation, for register 3 two, and a mask put them on a bf16's sign, lowest exponent and highest
+// mantissa bits.  ORDER FP4
 LT_DEV void fp4_fragment(u32 *a, u32 word)  // a[i] = codes * 2^-126, exact (subnormals included)
 {
     a[0] = word & 0x81c081c0u;
-    a[1] = word << 3 & 0x81c081c0u;
-    a[2] = word << 6 & 0x81c081c0u;
-    a[3] = (word << 1 & 0x80008000u) | (word >> 5 & 0x01000100u) | (word >> 4 & 0x00c000c0u);
+    a[1] = word << 4 & 0x81c081c0u;
+    a[2] = (word << 10 | word >> 22) & 0x81c081c0u;
+    a[3] = (word << 6 & 0x80c080c0u) | (word >> 2 & 0x01000100u);
 }
 
-// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^119 as both halves of a bf16x2. The
-// product with a fragment is code * scale * 2^-7, exact in bf16; FP4_UNSCALE undoes the 2^-7.
-LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x76807680u; }
-#define FP4_UNSCALE 128.0f
+// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^106 as both halves of a bf16x2. The
+// product with a fragment is code * scale * 2^-20, exact in bf16; FP4_UNSCALE undoes the 2^-20.
+LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x70007000u; }
+#define FP4_UNSCALE 0x1p20f
 
 LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, size_t unit, int lane)
 {
@@ -42,7 +43,15 @@ LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *sca
     *scale = lt_ld32_once(scales + unit * 128 + lane * 4);
 }
 
-// The A fragments of a chunk's four steps, code * scale * 2^-7: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
+// The same of unit `unit` behind a tile's first one; codes and scales are this lane's.
+LT_DEV void fp4_load_next(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, int unit)
+{
+    w[0] = lt_ld128_once(codes + unit * 1024);
+    w[1] = lt_ld128_once(codes + unit * 1024 + 512);
+    *scale = lt_ld32_once(scales + unit * 128);
+}
+
+// The A fragments of a chunk's four steps, code * scale * 2^-20: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
 LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
 {
     const u32 upper = fp4_scale(scale), lower = fp4_scale(scale >> 8);
@@ -56,6 +65,17 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
         a[j][3] = lt_mul_bf16x2(a[j][3], lower);
     }
 }
+
+// x gets a factor of 2^64, so that products with codes * 2^-126 are no subnormals, and sums with scale * 2^106 are 2^44
+// times too large.
+LT_DEV void fp4_lift(u32 *b, u32 factor)
+{
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) b[i] = lt_mul_bf16x2(b[i], factor);
+}
+#define FP4_LIFT 0x5f805f80u       // 2^64
+#define FP4_LIFT_CODES 0x63006300u // 2^71: of values that fp4_expand made 2^7 times too small
+#define FP4_UNLIFT 0x1p-44f
 
 LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
                          int unit, int lane)

@@ -1,11 +1,11 @@
-/* family w4a4_moe.gate_up rev 1, shape m1_topk1_experts1_n32_k16, variant m2t1s1g4u2j0b0, class mma.nvf4_1 */
+/* family w4a4_moe.down rev 1, shape m1_topk1_experts1_n16_k16, variant m2l0t1s1g4u2j0b0, class mma.nvf4_1 */
 // Weights are the 16-row operand of the block-scaled m16n8k64, slots of one expert the columns. Codes and scales come
 // out of the layout that other devices multiply as bf16; the mma applies both scales.
-enum { M = 1, TOPK = 1, EXPERTS = 1, N = 32, K = 16, MMA = 2, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 0 };
+enum { M = 1, TOPK = 1, EXPERTS = 1, N = 16, K = 16, MMA = 2, LATE = 0, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 0 };
 enum {
     SLOTS = M * TOPK,
     SHARE = SLOTS / 1,    // slots that read one row of x
-    SCALES = 2,  // of an expert: a tensor each
+    SCALES = 1,  // of an expert: a tensor each
     UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
     WARPS = SPLIT * GROUPS,       // of a block
     PARTS = 1,
@@ -19,20 +19,21 @@ enum {
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
 // NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
 // four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
-//   register 0: 15, 8-6    1: 12, 5-3    2: 9, 2-0    3: 14, 13 11 10
-// so that a shift and a mask put them on a bf16's sign, lowest exponent and highest mantissa bits.  ORDER FP4
+//   register 0: 15, 8-6    1: 11, 4-2    2: 5, 14-12 of the other half    3: 9, 10 1 0
+// so that one shift or rotation, for register 3 two, and a mask put them on a bf16's sign, lowest exponent and highest
+// mantissa bits.  ORDER FP4
 LT_DEV void fp4_fragment(u32 *a, u32 word)  // a[i] = codes * 2^-126, exact (subnormals included)
 {
     a[0] = word & 0x81c081c0u;
-    a[1] = word << 3 & 0x81c081c0u;
-    a[2] = word << 6 & 0x81c081c0u;
-    a[3] = (word << 1 & 0x80008000u) | (word >> 5 & 0x01000100u) | (word >> 4 & 0x00c000c0u);
+    a[1] = word << 4 & 0x81c081c0u;
+    a[2] = (word << 10 | word >> 22) & 0x81c081c0u;
+    a[3] = (word << 6 & 0x80c080c0u) | (word >> 2 & 0x01000100u);
 }
 
-// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^119 as both halves of a bf16x2. The
-// product with a fragment is code * scale * 2^-7, exact in bf16; FP4_UNSCALE undoes the 2^-7.
-LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x76807680u; }
-#define FP4_UNSCALE 128.0f
+// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^106 as both halves of a bf16x2. The
+// product with a fragment is code * scale * 2^-20, exact in bf16; FP4_UNSCALE undoes the 2^-20.
+LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x70007000u; }
+#define FP4_UNSCALE 0x1p20f
 
 LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, size_t unit, int lane)
 {
@@ -41,7 +42,15 @@ LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *sca
     *scale = lt_ld32_once(scales + unit * 128 + lane * 4);
 }
 
-// The A fragments of a chunk's four steps, code * scale * 2^-7: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
+// The same of unit `unit` behind a tile's first one; codes and scales are this lane's.
+LT_DEV void fp4_load_next(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, int unit)
+{
+    w[0] = lt_ld128_once(codes + unit * 1024);
+    w[1] = lt_ld128_once(codes + unit * 1024 + 512);
+    *scale = lt_ld32_once(scales + unit * 128);
+}
+
+// The A fragments of a chunk's four steps, code * scale * 2^-20: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
 LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
 {
     const u32 upper = fp4_scale(scale), lower = fp4_scale(scale >> 8);
@@ -55,17 +64,29 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
         a[j][3] = lt_mul_bf16x2(a[j][3], lower);
     }
 }
+
+// x gets a factor of 2^64, so that products with codes * 2^-126 are no subnormals, and sums with scale * 2^106 are 2^44
+// times too large.
+LT_DEV void fp4_lift(u32 *b, u32 factor)
+{
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) b[i] = lt_mul_bf16x2(b[i], factor);
+}
+#define FP4_LIFT 0x5f805f80u       // 2^64
+#define FP4_LIFT_CODES 0x63006300u // 2^71: of values that fp4_expand made 2^7 times too small
+#define FP4_UNLIFT 0x1p-44f
 // Units of pack_nvfp4_tile16 as m16n8k64 takes them. The mma's groups of 16 k are 0, 2, 1, 3 of a chunk's: so the two
 // halves of the groups of lanes t and t ^ 1 change hands in one shuffle a row.  ORDER FP4
 LT_DEV u32 nvf4_codes4(u32 word, int lower)  // four codes of row g or g + 8
 {
+    const u32 turned = word << 16 | word >> 16;
     u32 two;  // first and third in the low half's bytes, second and fourth in the high one's
     if (lower) {
-        two = (word >> 3 & 0x00070007u) | (word >> 9 & 0x00080008u);
-        two |= (word >> 10 & 0x00030003u) << 8 | (word >> 11 & 0x000c000cu) << 8;
+        two = (word >> 2 & 0x00070007u) | (word >> 8 & 0x00080008u);
+        two |= (word & 0x00030003u) << 8 | (word >> 8 & 0x00040004u) << 8 | (word >> 6 & 0x00080008u) << 8;
     } else {
         two = (word >> 6 & 0x00070007u) | (word >> 12 & 0x00080008u);
-        two |= (word & 0x00070007u) << 8 | (word >> 6 & 0x00080008u) << 8;
+        two |= (turned >> 12 & 0x00070007u) << 8 | (word >> 2 & 0x00080008u) << 8;
     }
     return (two | two >> 12) & 0xffff;
 }
@@ -86,7 +107,7 @@ LT_DEV void nvf4_chunk(u32 *a, uint4 codes, int t)
     }
 }
 
-// Scales as E4M3 again: exponent + 9 and mantissa bits, of which a subnormal's are cut; 145 is NaN.
+// Scales as E4M3 again: exponent + 9 and mantissa bits, of which a subnormal's are cut; 249 is NaN.
 LT_DEV u32 nvf4_scale(u32 byte)
 {
     if (byte >= 24) return byte > 142 ? 0x7f : byte - 16;
@@ -149,7 +170,7 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m2t1s1g4u2j0b0(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+w4a4_moe_down__m1_topk1_experts1_n16_k16__m2l0t1s1g4u2j0b0(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
@@ -206,5 +227,5 @@ w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m2t1s1g4u2j0b0(bf16 *y, const u8 *x
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m2t1s1g4u2j0b0(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
+void lt_entry(void **a) { w4a4_moe_down__m1_topk1_experts1_n16_k16__m2l0t1s1g4u2j0b0(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
 #endif
