@@ -354,6 +354,15 @@ describe("lathe check", function()
         assert.truthy(err:find("sx[1] is nan", 1, true) or err:find("sx[1] is -nan", 1, true))
     end)
 
+    it("finds a kernel that leaves out the -1 behind its ids", function()
+        local path = "templates/dsa_expand.cut"
+        local root = other_root({ [path] = changed(path, "    ids[(size_t)m",
+            "    if (id >= 0) ids[(size_t)m") })
+        local _, err, code = lathe("check dsa_expand M=1 K=16", root)
+        assert.equal(1, code)
+        assert.truthy(err:match("ids%[0,24%] is %-2%.1%d+e%+09, not %-1; 11 of 67 "), err)
+    end)
+
     it("finds a kernel that writes before it may", function()
         local path = "templates/w8a8_act_quant.cut"
         local root = other_root({ [path] = changed(path, "    lt_pdl_wait();",
