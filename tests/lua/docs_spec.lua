@@ -6,8 +6,8 @@ end
 
 local CASES <const> = 60
 
--- The rows of docs/pitfalls.md in order: { case, text = the last cell, now = that without what is to
--- come }.
+-- The rows of docs/pitfalls.md in order: { case, text = the last cell, now = that without what is
+-- to come }.
 local function pitfalls()
     local rows = {}
     for case, text in read("docs/pitfalls.md"):gmatch("\n| (A%d%d) |[^\n|]*|([^\n]*)|") do

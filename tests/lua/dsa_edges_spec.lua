@@ -1,5 +1,5 @@
--- DSA's selection where it bites: contexts shorter than it, many equal scores, scores that differ in
--- the last bit, and tokens that are taken back.
+-- DSA's selection where it bites: contexts shorter than it, many equal scores, scores that differ
+-- in the last bit, and tokens that are taken back.
 local golden = require("tests.lua.golden")
 
 local INF <const> = 1 / 0
@@ -73,7 +73,8 @@ describe("the best of 131072 pools", function()
     it("are of many equal scores the first ones", function()
         local function is_high(p) return p % 257 == 3 end  -- 510 of them
         assert.same(filled(K, function(i) return i end), topk(K, filled(POOLS, none), { LAST }))
-        local ids = topk(K, filled(POOLS, function(p) return is_high(p) and 2.0 or 1.0 end), { LAST })
+        local function score(p) return is_high(p) and 2.0 or 1.0 end
+        local ids = topk(K, filled(POOLS, score), { LAST })
         local want, ties = {}, K - (POOLS - 4) // 257 - 1
         for p = 0, POOLS - 1 do
             if is_high(p) or ties > 0 then want[#want + 1] = p end

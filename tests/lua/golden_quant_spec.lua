@@ -77,7 +77,7 @@ end
 local function signed(code) return MAGNITUDES[code & 7] * (code < 8 and 1 or -1) end
 
 describe("rows in which element j has the code j mod 16", function()
-    local ROWS <const>, N <const>, K <const> = 16, 22, 704  -- a tile and a part, 5.5 pairs of chunks
+    local ROWS <const>, N <const>, K <const> = 16, 22, 704  -- 1.4 tiles, 5.5 pairs of chunks
     local codes = filled("U8", { N, K // 2 }, function(n, j)
         return (2 * j + n) % 16 | (2 * j + 1 + n) % 16 << 4
     end)
