@@ -16,8 +16,7 @@ local records = require("lua.records")
 local ask = {}
 
 local CONTEXT <const> = 4096
-local PAGE <const> = 64          -- tokens: what a context grows by
-local RESERVE <const> = 1 << 30  -- bytes of a GPU for the driver, kernels, graphs and staging
+local PAGE <const> = 64  -- tokens: what a context grows by
 
 -- Mode, its least and most rows, what its rows are.
 local MODES <const> = {
@@ -165,7 +164,7 @@ end
 -- that memory is unknown.
 function ask.largest_context(target, model, rows, known)
     if not target.memory then return nil end
-    local room = target.memory - (target.is_cpu and 0 or RESERVE)
+    local room = memory.room(target.memory, target.is_cpu)
     return memory.largest(PAGE, model.found.config.positions, function(tokens)
         local circuit = glm5_next.circuit(model.found, model.formats, rows, tokens)
         local made = plan.try(target, circuit, known)

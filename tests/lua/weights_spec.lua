@@ -246,6 +246,19 @@ describe("weights", function()
         ]], bad.TINY))
     end)
 
+    it("that a device has no room for are refused before anything is allocated", function()
+        assert.same({ bad.TINY .. ": takes 0.0 GB with room for 16 tokens, a small GPU has 1.1 GB "
+            .. "(`lathe plan` shows what takes them; more --ranks or fewer tokens take less)" },
+            lines_of([[
+                local small = setmetatable({
+                    is_cpu = false, info = { memory = (1 << 30) + 4096, model = "a small GPU" },
+                    device = { alloc = function() error("it was allocated") end },
+                }, { __index = target })
+                print(said(session.open, { found = found_in(argv[1]), target = small,
+                    capacity = 16, formats = recipe.find("card"), tell = nothing }))
+            ]], bad.TINY))
+    end)
+
     it("that cannot be made are named with the reason", function()
         assert.same({
             "weight 'w': out of memory",
