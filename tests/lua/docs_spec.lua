@@ -25,7 +25,7 @@ local function each_test(text, see)
         marked = marked:gsub("(" .. file .. "):", "\1%1\2")
     end
     for file, rest in marked:gmatch("\1([^\2]*)\2([^\1]*)") do
-        for name in rest:gmatch(file:find("%.c$") and "`([%l%d_]+)`" or "%*([^*]+)%*") do
+        for name in rest:gmatch(file:find("%.c$") and "`([%l%d]+_[%l%d_]+)`" or "%*([^*]+)%*") do
             see(file, name)
         end
     end
@@ -34,7 +34,7 @@ end
 -- Is it a test of the file? In a sentence "…" stands for what the test itself puts there.
 local function is_test(file, name)
     if file:find("%.c$") then
-        return read("tests/cpu/" .. file):find(("void %s(void **state)"):format(name), 1, true)
+        return read("tests/cpu/" .. file):find(name .. "(void **state)", 1, true)
     end
     local pattern = name:gsub("%p", "%%%0"):gsub("…", '[^"\n]*')
     if file:find("_spec$") then
@@ -56,15 +56,15 @@ describe("docs/pitfalls.md", function()
         for _, row in ipairs(pitfalls()) do
             local count = 0
             each_test(row.now, function() count = count + 1 end)
-            assert(count > 0 or row.now:find("cannot arise:", 1, true) or row.now ~= row.text,
-                row.case)
+            assert(count > 0 or row.now:find("tests/long/", 1, true)
+                or row.now:find("cannot arise:", 1, true) or row.now ~= row.text, row.case)
         end
     end)
 
     it("names tests and files that exist", function()
         local count = 0
         for _, row in ipairs(pitfalls()) do
-            each_test(row.text, function(file, name)
+            each_test(row.now, function(file, name)
                 count = count + 1
                 assert(is_test(file, name), ("%s: %s: %s"):format(row.case, file, name))
             end)
