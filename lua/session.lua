@@ -65,16 +65,16 @@ local function tell_program(p, start)
         p.rows, #p.plan.steps, #kernels, (lathe.now_us() - start) / 1000))
 end
 
--- Refuses a plan that the device has no room for, before anything is allocated. Of a model that
--- holds some of its experts (imagined.lua) a plan says more than it takes.
+-- Refuses a plan that the device has no room for, before anything is allocated. A model that holds
+-- some of its experts (imagined.lua) takes less than its plan says.
 local function check_room(s, made)
     if s.found.is_partial then return end
     local target, need = s.target, select(2, memory.rows(made))
     local bytes = target.is_cpu and lathe.memory() or target.info.memory
     if bytes > 0 and need > memory.room(bytes, target.is_cpu) then
-        fault.usage(("%s: takes %.1f GB with room for %d tokens, %s has %.1f GB (`lathe plan` shows "
-            .. "what takes them; more --ranks or fewer tokens take less)"):format(s.found.folder,
-            need / 1e9, s.capacity, target.info.model, bytes / 1e9))
+        fault.usage(("%s: takes %.1f GB with room for %d tokens, %s has %.1f GB (`lathe plan` "
+            .. "shows what takes them; more --ranks or fewer tokens take less)"):format(
+            s.found.folder, need / 1e9, s.capacity, target.info.model, bytes / 1e9))
     end
 end
 
