@@ -43,7 +43,7 @@ local function share(s, circuit)
     local made = weights.make(s.target, s.found, circuit.weights, known, s.tell)
     for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
     for _, state in ipairs(circuit.states) do
-        s.states[state.key] = alloc(s, plan.state_bytes(state), state.fill)
+        s.states[state.key] = alloc(s, memory.state_bytes(state), state.fill)
     end
     s.state_list = circuit.states
     s.block_table = alloc(s, 4 * circuit.n.pages)

@@ -7,6 +7,7 @@ local imagined = require("lua.model.imagined")
 local memory = require("lua.plan.memory")
 local message = require("gen.message")
 local named = require("lua.model.named")
+local pick = require("lua.plan.pick")
 local pins = require("lua.plan.pins")
 local plan = require("lua.plan.plan")
 local rank = require("lua.rank")
@@ -21,8 +22,8 @@ local PAGE <const> = 64  -- tokens: what a context grows by
 -- Mode, its least and most rows, what its rows are.
 local MODES <const> = {
     decode = { 1, 1, "decode runs 1 row" },
-    prefill = { 1, plan.MOST_ROWS, ("prefill runs 1 to %d rows of one sequence"):format(
-        plan.MOST_ROWS) },
+    prefill = { 1, pick.MOST_ROWS, ("prefill runs 1 to %d rows of one sequence"):format(
+        pick.MOST_ROWS) },
 }
 local NAMES <const> = { "decode", "prefill" }
 
