@@ -291,6 +291,27 @@ describe("lathe gen", function()
         assert.truthy(out:find('"name":"w8a8_act_quant__m1_k64__w8"', 1, true))
         assert.truthy(out:find('"arch":"sm_90a"', 1, true))
     end)
+
+    it("prints the same JSON in every process, its fields sorted", function()
+        local out = lathe("gen rms_norm M=1 K=64 --arch sm_90a --json")
+        local names = {}
+        for name in out:gmatch('[{,]"([%a_]+)":') do names[#names + 1] = name end
+        assert.equal("arch", names[1])
+        assert.truthy(#names > 12)
+        for words in out:gmatch("{([^{}]*)}") do
+            local last = ""
+            for name in words:gmatch('"([%a_]+)":') do
+                assert.truthy(last < name, words)
+                last = name
+            end
+        end
+        assert.truthy(lathe("gen moe_router M=1 EXPERTS=4 TOPK=2 --json"):find('"variant":{}', 1,
+            true))
+        for _, words in ipairs({ "plan --model tests/tiny --dry", "families" }) do
+            local text = lathe("--json " .. words)
+            for _ = 1, 3 do assert.equal(text, (lathe("--json " .. words))) end
+        end
+    end)
 end)
 
 describe("lathe families", function()
