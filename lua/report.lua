@@ -60,8 +60,8 @@ function report.lines(columns, rows)
     return lines
 end
 
--- An object's fields are sorted, so that equal values are equal texts. Every empty table is an empty
--- list, but for a variant without knobs.
+-- An object's fields are sorted, so that equal values are equal texts. Every empty table is an
+-- empty list, but for a variant without knobs.
 local function json_of(value, key)
     if type(value) ~= "table" then return cjson.encode(value) end
     local words = {}

@@ -80,8 +80,20 @@ describe("bench of a model's step", function()
             "--contexts: '0' is not a number of 1 or more")
         refused("bench --model-shape glm-5.3-flahs", "model shape 'glm-5.3-flahs': no such name "
             .. "(did you mean 'glm-5.3-flash'?) (known: glm-5.3-flash)")
-        refused("bench --model " .. TINY .. " --contexts 32 --html /nowhere/x",
-            "--html: /nowhere/x: No such file or directory")
+    end)
+
+    it("refuses a page that cannot be made before it looks at the model", function()
+        refused("bench --model /nowhere --html /nowhere/x",
+            "--html: /nowhere/x: cannot be made: No such file or directory")
+    end)
+
+    it("leaves a page as it was where the bench ends early", function()
+        local _, _, status = lathe("bench --model /nowhere --html " .. path)
+        assert.equal(2, status)
+        local pipe <close> = assert(io.popen("ls " .. SCRATCH))
+        assert.equal("cache\npage.html\nstderr\n", pipe:read("a"))
+        local file <close> = assert(io.open(path))
+        assert.truthy(file:read("a"):find("<svg", 1, true))
     end)
 end)
 
