@@ -48,7 +48,7 @@ static int new_array(lua_State *L)
     lt_array *a = lua_newuserdatauv(L, sizeof *a, 0);
     *a = (lt_array){type, (size_t)count, NULL};
     luaL_setmetatable(L, ARRAY);
-    a->data = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    a->data = malloc(bytes); /* memory of aligned_alloc is not used again in glibc 2.36 */
     if (!a->data) {
         lt_fail(&err, "out of memory for an array of %zu bytes", bytes);
         return lt_bind_fail(L, &err);

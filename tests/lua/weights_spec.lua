@@ -231,6 +231,30 @@ describe("weights", function()
         ]], folder))
     end)
 
+    it("leave nothing in the host's memory of what has passed through it", function()
+        local folder = folder_of("random")
+        assert(os.execute(TOOL .. folder .. OTHER:gsub("vocab_size=300", "vocab_size=25000")
+            .. " > /dev/null"))
+        local said = lines_of([[
+            local function resident()  -- KiB that belong to no file
+                for line in io.lines("/proc/self/status") do
+                    local n = line:match("^RssAnon:%s*(%d+) kB")
+                    if n then return math.tointeger(tonumber(n)) end
+                end
+            end
+            local found = assert(checkpoint.open(argv[1]))
+            local weight = { kind = "plain", format = "bf16", parts = { found.model.embed } }
+            local first
+            for _ = 1, 20 do
+                local made = weights.make(target, found, { weight }, none(), nothing)
+                made[weight].data:free()
+                first = first or resident()
+            end
+            print((resident() - first) // 1024)
+        ]], folder)
+        assert.truthy(tonumber(said[1]) < 32, said[1])  -- MiB, where 366 have passed
+    end)
+
     it("are widened number by number where the kernel takes F32", function()
         assert.same({ "81920 0 differ" }, lines_of([[
             local found = assert(checkpoint.open(argv[1]))
