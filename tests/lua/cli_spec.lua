@@ -242,6 +242,26 @@ describe("the command line", function()
         refused("check --bits", "there is no GPU here", nil, 3)
     end)
 
+    it("writes nothing outside of the cache's folder", function()
+        local script = [[set -e; mkdir -p @/apart/home @/apart/tmp @/apart/here
+            root=$PWD; cd @/apart/here
+            export HOME=@/apart/home TMPDIR=@/apart/tmp LATHE_ROOT=$root LATHE_DEVICE=cpu
+            export LATHE_CACHE_DIR=@/apart/cache
+            unset XDG_CACHE_HOME
+            "$root/lathe" check rms_norm M=1 K=64
+            LATHE_CPU_CHECK=on "$root/lathe" check rms_norm M=1 K=64
+            "$root/lathe" tune rms_norm M=1 K=64
+            "$root/lathe" build rms_norm M=1 K=64 --arch sm_90a || [ $? = 3 ]  # no compiler
+            "$root/lathe" run --model "$root/tests/tiny" --prompt A -n 1
+            cd ..; find . -type f | grep -v '^./cache/' | sed 's/^/left: /'
+            find ./cache -name '*.tuned' | sed 's/^/kept: /']]
+        local pipe = assert(io.popen("bash -c '" .. script:gsub("'", "'\\''"):gsub("@", SCRATCH)
+            .. "' 2>&1"))
+        local said = pipe:read("a")
+        assert.truthy(said:find("kept: ./cache/tuned/cpu.tuned", 1, true), said)
+        assert.falsy(said:find("left: ", 1, true), said)
+    end)
+
     it("says that stdout cannot be written", function()
         local _, err, code = lathe("families >/dev/full")
         assert.equal(3, code)
