@@ -230,6 +230,7 @@ static int open_lathe(lua_State *L)
     lt_bind_add_weights(L);
     lt_bind_add_tokenizer(L);
     lt_bind_add_logits(L);
+    lt_bind_add_whole(L);
     return 1;
 }
 

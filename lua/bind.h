@@ -52,5 +52,6 @@ void lt_bind_add_workers(lua_State *L);   /* bind_worker.c */
 void lt_bind_add_weights(lua_State *L);   /* bind_weights.c */
 void lt_bind_add_tokenizer(lua_State *L); /* bind_tokenizer.c */
 void lt_bind_add_logits(lua_State *L);    /* bind_logits.c */
+void lt_bind_add_whole(lua_State *L);     /* bind_whole.c */
 
 #endif

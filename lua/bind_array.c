@@ -29,24 +29,38 @@ lt_array *lt_bind_array(lua_State *L, int index)
     return a;
 }
 
-/* array(type, count): every byte is 0xff, as on a device */
-static int new_array(lua_State *L)
+static lt_ctype check_type(lua_State *L, int index)
 {
     lt_err err = {{0}};
     lt_ctype type;
-    if (lt_ctype_parse(luaL_checkstring(L, 1), &type, &err)) return luaL_error(L, "%s", err.text);
+    if (lt_ctype_parse(luaL_checkstring(L, index), &type, &err)) luaL_error(L, "%s", err.text);
+    return type;
+}
+
+/* array(type, count): every byte is poison(type) */
+static int new_array(lua_State *L)
+{
+    lt_err err = {{0}};
+    const lt_ctype type = check_type(L, 1);
     const lua_Integer count = luaL_checkinteger(L, 2);
     const size_t bytes = (size_t)count * lt_ctype_bytes(type);
     if (count < 1 || (size_t)count > SIZE_MAX / 16) return luaL_error(L, "no count of elements");
     lt_array *a = lua_newuserdatauv(L, sizeof *a, 0);
     *a = (lt_array){type, (size_t)count, NULL};
     luaL_setmetatable(L, ARRAY);
-    a->data = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    a->data = malloc(bytes); /* memory of aligned_alloc is not used again in glibc 2.36 */
     if (!a->data) {
         lt_fail(&err, "out of memory for an array of %zu bytes", bytes);
         return lt_bind_fail(L, &err);
     }
-    memset(a->data, 0xff, bytes);
+    memset(a->data, lt_ctype_poison(type), bytes);
+    return 1;
+}
+
+/* poison(type): the byte that its arrays begin as */
+static int get_poison(lua_State *L)
+{
+    lua_pushinteger(L, lt_ctype_poison(check_type(L, 1)));
     return 1;
 }
 
@@ -126,7 +140,7 @@ static int forget_array(lua_State *L)
         return luaL_error(L, "the arrays have different counts or types");
     for (size_t i = 0; i < a->count * bytes; i += bytes)
         if (!memcmp((char *)a->data + i, (const char *)from->data + i, bytes))
-            memset((char *)a->data + i, 0xff, bytes);
+            memset((char *)a->data + i, lt_ctype_poison(a->type), bytes);
     return 0;
 }
 
@@ -369,6 +383,7 @@ static const luaL_Reg tensors_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"array", new_array},
+    {"poison", get_poison},
     {"compare_bits", compare_bits},
     {"compare_near", compare_near},
     {"reference", run_reference},

@@ -9,7 +9,6 @@ local shape = require("gen.shape")
 
 local check = {}
 
-local POISON <const> = 0xff
 local SAMPLED <const> = 6  -- columns of blocks between the first and the last
 
 -- Do buffers of the CPU device begin at a page, where the settings decide?
@@ -118,7 +117,8 @@ local function launch(run, play, arrays)
     end
     for _, out in ipairs(run.outs) do
         local start = out.param.inout and run.placed.case.inputs[out.param.name]
-        fault.reach(start and out.buffer:write(start) or not start and out.buffer:fill(POISON))
+        fault.reach(start and out.buffer:write(start)
+            or not start and out.buffer:fill(lathe.poison(out.param.ctype)))
     end
     local l = run.kernel.launch
     local ok, why = target.device:launch(run.loaded, { grid = l.grid, block = l.block,

@@ -1,5 +1,6 @@
 -- Tables on stdout: aligned columns for a person, one JSON object for a program.
 local cjson = require("cjson")
+local order = require("gen.order")
 
 local report = {}
 
@@ -59,10 +60,22 @@ function report.lines(columns, rows)
     return lines
 end
 
--- Every empty table is an empty list, but for a variant without knobs.
-local function list(key) return key ~= "variant" and ('"%s":[]'):format(key) or nil end
+-- An object's fields are sorted, so that equal values are equal texts. Every empty table is an
+-- empty list, but for a variant without knobs.
+local function json_of(value, key)
+    if type(value) ~= "table" then return cjson.encode(value) end
+    local words = {}
+    if value[1] ~= nil or next(value) == nil and key ~= "variant" then
+        for i, each in ipairs(value) do words[i] = json_of(each) end
+        return "[" .. table.concat(words, ",") .. "]"
+    end
+    for i, name in ipairs(order.keys(value)) do
+        words[i] = ("%s:%s"):format(cjson.encode(tostring(name)), json_of(value[name], name))
+    end
+    return "{" .. table.concat(words, ",") .. "}"
+end
 
-function report.json(value) print((cjson.encode(value):gsub('"([%a_]+)":{}', list))) end
+function report.json(value) print(json_of(value)) end
 
 -- Prints rows as a table, or { rows =, ... } as JSON. extra: what JSON shows besides.
 function report.print(options, columns, rows, extra)

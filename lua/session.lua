@@ -4,6 +4,7 @@ local compile = require("lua.plan.compile")
 local fault = require("lua.fault")
 local glm5_next = require("lua.model.glm5_next")
 local lathe = require("lathe")
+local memory = require("lua.plan.memory")
 local plan = require("lua.plan.plan")
 local rehearsal = require("lua.plan.rehearsal")
 local weights = require("lua.plan.weights")
@@ -42,7 +43,7 @@ local function share(s, circuit)
     local made = weights.make(s.target, s.found, circuit.weights, known, s.tell)
     for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
     for _, state in ipairs(circuit.states) do
-        s.states[state.key] = alloc(s, plan.state_bytes(state), state.fill)
+        s.states[state.key] = alloc(s, memory.state_bytes(state), state.fill)
     end
     s.state_list = circuit.states
     s.block_table = alloc(s, 4 * circuit.n.pages)
@@ -64,12 +65,28 @@ local function tell_program(p, start)
         p.rows, #p.plan.steps, #kernels, (lathe.now_us() - start) / 1000))
 end
 
+-- Refuses a plan that the device has no room for, before anything is allocated. A model that holds
+-- some of its experts (imagined.lua) takes less than its plan says.
+local function check_room(s, made)
+    if s.found.is_partial then return end
+    local target, need = s.target, select(2, memory.rows(made))
+    local bytes = target.is_cpu and lathe.memory() or target.info.memory
+    if bytes > 0 and need > memory.room(bytes, target.is_cpu) then
+        fault.usage(("%s: takes %.1f GB with room for %d tokens, %s has %.1f GB (`lathe plan` "
+            .. "shows what takes them; more --ranks or fewer tokens take less)"):format(
+            s.found.folder, need / 1e9, s.capacity, target.info.model, bytes / 1e9))
+    end
+end
+
 -- A program of `rows` rows of the sequence. target: the session's, or one like it.
 function session:program(rows, target)
     local start <const> = lathe.now_us()
     local circuit = glm5_next.circuit(self.found, self.formats, rows, self.capacity)
     local p = { rows = rows, plan = plan.make(target, circuit) }
-    if not self.made then share(self, circuit) end
+    if not self.made then
+        check_room(self, p.plan)
+        share(self, circuit)
+    end
     p.tokens, p.positions = alloc(self, 4 * rows), alloc(self, 4 * rows)
     p.slots, p.snaps = alloc(self, 4 * rows, 0), alloc(self, 4 * rows)
     write_ints(p.snaps, fill_list(rows, -1))

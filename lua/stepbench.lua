@@ -8,6 +8,7 @@ local fault = require("lua.fault")
 local floor = require("lua.floor")
 local glm5_next = require("lua.model.glm5_next")
 local lathe = require("lathe")
+local memory = require("lua.plan.memory")
 local place = require("lua.place")
 local plan = require("lua.plan.plan")
 local progress = require("lua.progress")
@@ -52,7 +53,7 @@ end
 
 -- A cache as if tokens had been there: random numbers.
 local function fill_cache(s, state)
-    local bytes, count = ctype.find(state.ctype).bytes, plan.state_bytes(state)
+    local bytes, count = ctype.find(state.ctype).bytes, memory.state_bytes(state)
     count = count // bytes
     local piece <close> = fault.reach(lathe.array(state.ctype, math.min(PIECE, count)))
     fault.reach(piece:draw(state.ctype == "e4m3" and "bytes" or "normal", SEED, state.key))

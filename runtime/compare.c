@@ -8,12 +8,13 @@
  * of the sum of magnitudes. 9 bits more than bf16 keeps are lost only in a wrong sum. */
 #define CANCEL 0x1p-16
 
-/* Is the element as every buffer starts? */
-static bool is_poison(const void *array, size_t i, size_t bytes)
+/* Is the element as every output starts? */
+static bool is_poison(lt_ctype type, const void *array, size_t i)
 {
+    const size_t bytes = lt_ctype_bytes(type);
     const uint8_t *p = (const uint8_t *)array + i * bytes;
     for (size_t b = 0; b < bytes; b++)
-        if (p[b] != 0xff) return false;
+        if (p[b] != lt_ctype_poison(type)) return false;
     return true;
 }
 
@@ -32,7 +33,7 @@ void lt_compare_bits(lt_ctype type, const void *got, const void *want, size_t co
     const size_t bytes = lt_ctype_bytes(type);
     *out = (lt_difference){0};
     for (size_t i = 0; i < count; i++) {
-        if (sampled && is_poison(got, i, bytes)) continue;
+        if (sampled && is_poison(type, got, i)) continue;
         out->compared++;
         if (memcmp((const char *)got + i * bytes, (const char *)want + i * bytes, bytes))
             fail_at(out, i, lt_ctype_number(type, got, i), lt_ctype_number(type, want, i));
@@ -78,13 +79,13 @@ static double allowance(const lt_limit *l, double ulp, double want, double rms, 
 void lt_compare_near(lt_ctype type, const void *got, const double *want, const double *magnitude,
                      size_t count, const lt_limit *limit, lt_difference *out)
 {
-    const size_t bytes = lt_ctype_bytes(type), row = limit->row ? limit->row : count;
+    const size_t row = limit->row ? limit->row : count;
     double rms = 0;
     *out = (lt_difference){0};
     for (size_t i = 0; i < count; i++) {
         if (limit->relative > 0 && i % row == 0)
             rms = row_rms(want + i, row < count - i ? row : count - i);
-        if (limit->sampled && is_poison(got, i, bytes)) continue;
+        if (limit->sampled && is_poison(type, got, i)) continue;
         out->compared++;
         const double g = lt_ctype_number(type, got, i);
         const double w = limit->exact ? round_once(type, want[i]) : want[i];

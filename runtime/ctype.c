@@ -103,6 +103,11 @@ double lt_ctype_ulp(lt_ctype type, double x)
     return ldexp(1, exponent - f->mantissa);
 }
 
+uint8_t lt_ctype_poison(lt_ctype type)
+{
+    return type == LT_I32 || type == LT_U32 ? 0x80 : 0xff;
+}
+
 double lt_ctype_largest(lt_ctype type)
 {
     switch (type) {

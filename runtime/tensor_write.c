@@ -1,12 +1,8 @@
 /* tensor_write.c: a safetensors file that appears whole or not at all. */
 #include "tensor.h"
+#include "whole.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ALIGN = 8 }; /* of the data's beginning, by spaces behind the header */
 
@@ -67,57 +63,25 @@ static int put_header(lt_bytes *b, const lt_tensor *list, size_t count, lt_err *
     return 0;
 }
 
-static int write_all(int fd, lt_span data, lt_err *err)
-{
-    const char *at = data.ptr;
-    for (size_t left = data.len; left;) {
-        const ssize_t n = write(fd, at, left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return lt_fail(err, "cannot be written: %s", strerror(errno));
-        at += n;
-        left -= (size_t)n;
-    }
-    return 0;
-}
-
-static int write_file(int fd, lt_span header, const lt_tensor *list, size_t count, lt_err *err)
+static int write_file(lt_whole *w, lt_span header, const lt_tensor *list, size_t count, lt_err *err)
 {
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header.len >> 8 * i);
-    if (write_all(fd, (lt_span){length, sizeof length}, err) || write_all(fd, header, err))
+    if (lt_whole_write(w, (lt_span){length, sizeof length}, err) || lt_whole_write(w, header, err))
         return -1;
     for (size_t i = 0; i < count; i++)
-        if (write_all(fd, list[i].data, err)) return -1;
-    return fsync(fd) ? lt_fail(err, "cannot be written: %s", strerror(errno)) : 0;
+        if (lt_whole_write(w, list[i].data, err)) return -1;
+    return lt_whole_keep(w, err);
 }
 
 int lt_tensors_write(const char *path, const lt_tensor *list, size_t count, lt_err *err)
 {
-    lt_bytes header = {0}, private = {0};
-    int fd = -1;
-    if (put_header(&header, list, count, err)) goto fail;
-    if (lt_bytes_print(&private, err, "%s.%ld.part", path, (long)getpid())) goto fail;
-    fd = open(private.ptr, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        lt_fail(err, "cannot be made: %s", strerror(errno));
-        goto fail;
-    }
-    if (write_file(fd, lt_bytes_view(&header), list, count, err)) goto fail;
-    if (close(fd) || rename(private.ptr, path)) {
-        lt_fail(err, "cannot be made: %s", strerror(errno));
-        unlink(private.ptr);
-        fd = -1;
-        goto fail;
-    }
+    lt_bytes header = {0};
+    lt_whole w = {0};
+    int failed = put_header(&header, list, count, err) ? lt_wrap(err, "%s", path) : 0;
+    failed = failed || lt_whole_open(&w, path, err) ||
+             write_file(&w, lt_bytes_view(&header), list, count, err);
+    lt_whole_clear(&w);
     lt_bytes_clear(&header);
-    lt_bytes_clear(&private);
-    return 0;
-fail:
-    if (fd >= 0) {
-        close(fd);
-        unlink(private.ptr);
-    }
-    lt_bytes_clear(&header);
-    lt_bytes_clear(&private);
-    return lt_wrap(err, "%s", path);
+    return failed ? -1 : 0;
 }

@@ -6,6 +6,7 @@ local choice = require("lua.choice")
 local cold = require("lua.cold")
 local fault = require("lua.fault")
 local floor = require("lua.floor")
+local output = require("lua.output")
 local page = require("lua.page")
 local place = require("lua.place")
 local progress = require("lua.progress")
@@ -121,30 +122,27 @@ local KERNELS <const> = {
     { "floor_share", "% of floor", format = report.number },
 }
 
-local function write_page(path, about, r)
+local function write_page(file, about, r)
     local title = ("%s, rank %d of %d"):format(about.model, about.rank, about.ranks)
     local lines = {
         ("%s, driver %s, lathe bench"):format(about.device, about.driver),
         ("The kernels alone take %.3f ms together, at %d tokens."):format(r.sum_us / 1e3,
             r.steps[1].context),
     }
-    local text = page.text({ title = title, lines = lines, key = r.session.target.info.key },
-        r.launches, { STEPS, r.steps }, { KERNELS, r.kernels })
-    local file, why = io.open(path, "w")
-    if not file then fault.usage(("--html: %s"):format(why)) end
-    if not (file:write(text) and file:close()) then
-        fault.device(("--html: %s cannot be written (is the disk full?)"):format(path))
-    end
+    file:write(page.text({ title = title, lines = lines, key = r.session.target.info.key },
+        r.launches, { STEPS, r.steps }, { KERNELS, r.kernels }))
+    file:keep()
 end
 
 local function bench_model(options)
+    local file <close> = options.html and output.open("--html", options.html)
     local r = stepbench.run(options)
     local info, found = r.session.target.info, r.session.found
     local about = {
         model = found.folder, rank = found.rank, ranks = found.ranks, device = info.model,
         driver = info.driver, load_seconds = r.load_seconds, sum_us = r.sum_us,
     }
-    if options.html then write_page(options.html, about, r) end
+    if file then write_page(file, about, r) end
     if options.json then
         about.steps, about.kernels = r.steps, r.kernels
         return report.json(about)

@@ -4,6 +4,7 @@ local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
 local loading = require("lua.loading")
+local output = require("lua.output")
 local sampler = require("lua.sampler")
 local tokenizer = require("lua.tokenizer")
 
@@ -52,11 +53,13 @@ local function report(text)
         loading.kernels(text.session)))
 end
 
--- However it ends, Ctrl-C included, what was written is a whole line, and the report is the last.
+-- However it ends, Ctrl-C included, what was written is a whole line, the hashes are those of all
+-- that ran, and the report is the last.
 local TEXT <const> = {
     __close = function(text, wrong)
         text.out:finish()
         io.stdout:flush()
+        if text.hashes then text.hashes:keep() end
         if not wrong or wrong == "interrupted" then report(text) end
     end,
 }
@@ -68,9 +71,9 @@ local function encode(options, tok, config)
     return ids
 end
 
-local function watch(options, s)
+local function watch(options, s, hashes)
     local lines
-    if options.hashes then s.watchers[1] = aids.hashes(options.hashes) end
+    if hashes then s.watchers[1] = aids.hashes(hashes) end
     if options.dump then
         s.watchers[#s.watchers + 1], lines = aids.dump(options.dump, s.programs[1])
     end
@@ -114,6 +117,7 @@ end
 function run.run(options)
     local began = lathe.now_us()
     read_numbers(options)
+    local hashes <close> = options.hashes and output.open("--hashes", options.hashes)
     local tok = tokenizer.open(options.model .. "/tokenizer.json")
     local words = math.max(1, #tok:encode(options.prompt))
     local s = loading.open(options, options.room or words + options.most)
@@ -122,9 +126,10 @@ function run.run(options)
         fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
             #ids, s.capacity))
     end
-    local ended = watch(options, s)
+    local ended = watch(options, s, hashes)
     local text <close> = setmetatable({
-        session = s, out = printer(options, tok), began = began, prompt = #ids, count = 0,
+        session = s, out = printer(options, tok), hashes = hashes, began = began, prompt = #ids,
+        count = 0,
     }, TEXT)
     if not options.dump then echo(options) end
     generate(options, text, ids, ended)

@@ -56,6 +56,7 @@ function source:number(name) return self.by_name[name].middle end
 
 -- Of the routed experts only the first `held` have weights, and no other is ever chosen.
 local function hold(found, held)
+    found.is_partial = held < found.config.experts
     for _, layer in pairs(found.layers) do
         for _, site in ipairs({ "experts.gate", "experts.up", "experts.down" }) do
             for e = held, layer[site] and found.config.experts - 1 or -1 do layer[site][e] = nil end

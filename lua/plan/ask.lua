@@ -7,6 +7,7 @@ local imagined = require("lua.model.imagined")
 local memory = require("lua.plan.memory")
 local message = require("gen.message")
 local named = require("lua.model.named")
+local pick = require("lua.plan.pick")
 local pins = require("lua.plan.pins")
 local plan = require("lua.plan.plan")
 local rank = require("lua.rank")
@@ -16,14 +17,13 @@ local records = require("lua.records")
 local ask = {}
 
 local CONTEXT <const> = 4096
-local PAGE <const> = 64          -- tokens: what a context grows by
-local RESERVE <const> = 1 << 30  -- bytes of a GPU for the driver, kernels, graphs and staging
+local PAGE <const> = 64  -- tokens: what a context grows by
 
 -- Mode, its least and most rows, what its rows are.
 local MODES <const> = {
     decode = { 1, 1, "decode runs 1 row" },
-    prefill = { 1, plan.MOST_ROWS, ("prefill runs 1 to %d rows of one sequence"):format(
-        plan.MOST_ROWS) },
+    prefill = { 1, pick.MOST_ROWS, ("prefill runs 1 to %d rows of one sequence"):format(
+        pick.MOST_ROWS) },
 }
 local NAMES <const> = { "decode", "prefill" }
 
@@ -165,7 +165,7 @@ end
 -- that memory is unknown.
 function ask.largest_context(target, model, rows, known)
     if not target.memory then return nil end
-    local room = target.memory - (target.is_cpu and 0 or RESERVE)
+    local room = memory.room(target.memory, target.is_cpu)
     return memory.largest(PAGE, model.found.config.positions, function(tokens)
         local circuit = glm5_next.circuit(model.found, model.formats, rows, tokens)
         local made = plan.try(target, circuit, known)

@@ -4,6 +4,7 @@ local ctype = require("gen.ctype")
 local memory = {}
 
 local ALIGN <const> = 256  -- bytes between the starts of an arena's values: what an allocation has
+local RESERVE <const> = 1 << 30  -- bytes of a GPU for the driver, kernels, graphs and staging
 
 local function aligned(bytes) return (bytes + ALIGN - 1) // ALIGN * ALIGN end
 
@@ -141,6 +142,9 @@ function memory.rows(plan)
     for _, row in ipairs(rows) do total = total + row.bytes end
     return in_order(rows), total
 end
+
+-- Bytes that a plan may take of a device that has so many.
+function memory.room(bytes, is_cpu) return is_cpu and bytes or bytes - RESERVE end
 
 -- The largest number of tokens, a multiple of `unit` or `most`, for which fits(tokens) is true; 0
 -- where it never is. More tokens never fit better.

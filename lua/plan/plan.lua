@@ -10,10 +10,6 @@ local shape = require("gen.shape")
 
 local plan = {}
 
-plan.MOST_ROWS = pick.MOST_ROWS
-
-plan.state_bytes = memory.state_bytes
-
 local function refuse(op, family, text, ...)
     return nil, ("%s: %s %s %s"):format(op.site, family.name, shape.text(family, op.shape),
         text:format(...))
@@ -26,7 +22,7 @@ local function choose(target, op, rows)
     local v, origin = pick.variant(target, family, op.shape, rows)
     if not v then
         return refuse(op, family, "%s", origin
-            or ("has no class of bits for every number of rows up to %d"):format(plan.MOST_ROWS))
+            or ("has no class of bits for every number of rows up to %d"):format(pick.MOST_ROWS))
     end
     local kernel = choice.kernel(family, op.shape, v, target.arch, target.dev)
     kernel.origin = origin

@@ -2,7 +2,7 @@
 local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
-local plan = require("lua.plan.plan")
+local pick = require("lua.plan.pick")
 local shape = require("gen.shape")
 
 local jobs = {}
@@ -14,9 +14,9 @@ local function numbers(text)
     local list = {}
     for word in (text .. ","):gmatch("(.-),") do
         local rows = choice.number("--rows", word, 1)
-        if rows > plan.MOST_ROWS then
+        if rows > pick.MOST_ROWS then
             fault.usage(("--rows: %d rows are asked for, a step has up to %d"):format(
-                rows, plan.MOST_ROWS))
+                rows, pick.MOST_ROWS))
         end
         list[#list + 1] = rows
     end

@@ -161,6 +161,19 @@ static void in_a_sampled_run_poison_is_not_counted(void **state)
     assert_int_equal(d.failures, 2);
 }
 
+static void minus_one_is_a_number_that_was_written(void **state)
+{
+    (void)state;
+    int32_t got[2] = {-1, 0};
+    const int32_t want[2] = {7, 7};
+    memset(&got[1], lt_ctype_poison(LT_I32), sizeof got[1]);
+    lt_difference d;
+    lt_compare_bits(LT_I32, got, want, 2, true, &d);
+    assert_int_equal(d.compared, 1);
+    assert_int_equal(d.failures, 1);
+    assert_int_equal(d.first, 0);
+}
+
 static void names_and_sizes_of_formats_agree(void **state)
 {
     (void)state;
@@ -191,6 +204,7 @@ int main(void)
         cmocka_unit_test(exact_takes_the_rounded_reference_and_nothing_else),
         cmocka_unit_test(bits_must_be_equal_even_where_values_are),
         cmocka_unit_test(in_a_sampled_run_poison_is_not_counted),
+        cmocka_unit_test(minus_one_is_a_number_that_was_written),
         cmocka_unit_test(names_and_sizes_of_formats_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,14 +80,26 @@ describe("bench of a model's step", function()
             "--contexts: '0' is not a number of 1 or more")
         refused("bench --model-shape glm-5.3-flahs", "model shape 'glm-5.3-flahs': no such name "
             .. "(did you mean 'glm-5.3-flash'?) (known: glm-5.3-flash)")
-        refused("bench --model " .. TINY .. " --contexts 32 --html /nowhere/x",
-            "--html: /nowhere/x: No such file or directory")
+    end)
+
+    it("refuses a page that cannot be made before it looks at the model", function()
+        refused("bench --model /nowhere --html /nowhere/x",
+            "--html: /nowhere/x: cannot be made: No such file or directory")
+    end)
+
+    it("leaves a page as it was where the bench ends early", function()
+        local _, _, status = lathe("bench --model /nowhere --html " .. path)
+        assert.equal(2, status)
+        local pipe <close> = assert(io.popen("ls " .. SCRATCH))
+        assert.equal("cache\npage.html\nstderr\n", pipe:read("a"))
+        local file <close> = assert(io.open(path))
+        assert.truthy(file:read("a"):find("<svg", 1, true))
     end)
 end)
 
 describe("a model by name", function()
     it("holds some experts, and its router never chooses another", function()
-        assert.equal("192 191 288 0.1\n-10000.0 288\n", inside([[
+        assert.equal("192 191 288 0.1\n-10000.0 true\n", inside([[
             local lathe = require("lathe")
             local found = require("lua.model.imagined").open("glm-5.3-flash", 192)
             local layer, count = found.layers[3], 0
@@ -99,7 +111,7 @@ describe("a model by name", function()
             for e = 0, 191 do most = math.max(most, math.abs(bias:at(e))) end
             for e = 192, 287 do least = math.min(least, bias:at(e)) end
             print(count, #layer["experts.gate"], found.config.experts, most < 0.1 and 0.1 or most)
-            print(least, found.config.experts)
+            print(least, found.is_partial)
         ]]):gsub("\t", " "))
     end)
 

@@ -242,6 +242,26 @@ describe("the command line", function()
         refused("check --bits", "there is no GPU here", nil, 3)
     end)
 
+    it("writes nothing outside of the cache's folder", function()
+        local script = [[set -e; mkdir -p @/apart/home @/apart/tmp @/apart/here
+            root=$PWD; cd @/apart/here
+            export HOME=@/apart/home TMPDIR=@/apart/tmp LATHE_ROOT=$root LATHE_DEVICE=cpu
+            export LATHE_CACHE_DIR=@/apart/cache
+            unset XDG_CACHE_HOME
+            "$root/lathe" check rms_norm M=1 K=64
+            LATHE_CPU_CHECK=on "$root/lathe" check rms_norm M=1 K=64
+            "$root/lathe" tune rms_norm M=1 K=64
+            "$root/lathe" build rms_norm M=1 K=64 --arch sm_90a || [ $? = 3 ]  # no compiler
+            "$root/lathe" run --model "$root/tests/tiny" --prompt A -n 1
+            cd ..; find . -type f | grep -v '^./cache/' | sed 's/^/left: /'
+            find ./cache -name '*.tuned' | sed 's/^/kept: /']]
+        local pipe = assert(io.popen("bash -c '" .. script:gsub("'", "'\\''"):gsub("@", SCRATCH)
+            .. "' 2>&1"))
+        local said = pipe:read("a")
+        assert.truthy(said:find("kept: ./cache/tuned/cpu.tuned", 1, true), said)
+        assert.falsy(said:find("left: ", 1, true), said)
+    end)
+
     it("says that stdout cannot be written", function()
         local _, err, code = lathe("families >/dev/full")
         assert.equal(3, code)
@@ -290,6 +310,27 @@ describe("lathe gen", function()
         local out = lathe("gen w8a8_act_quant M=1 K=64 --arch sm_90a --json")
         assert.truthy(out:find('"name":"w8a8_act_quant__m1_k64__w8"', 1, true))
         assert.truthy(out:find('"arch":"sm_90a"', 1, true))
+    end)
+
+    it("prints the same JSON in every process, its fields sorted", function()
+        local out = lathe("gen rms_norm M=1 K=64 --arch sm_90a --json")
+        local names = {}
+        for name in out:gmatch('[{,]"([%a_]+)":') do names[#names + 1] = name end
+        assert.equal("arch", names[1])
+        assert.truthy(#names > 12)
+        for words in out:gmatch("{([^{}]*)}") do
+            local last = ""
+            for name in words:gmatch('"([%a_]+)":') do
+                assert.truthy(last < name, words)
+                last = name
+            end
+        end
+        assert.truthy(lathe("gen moe_router M=1 EXPERTS=4 TOPK=2 --json"):find('"variant":{}', 1,
+            true))
+        for _, words in ipairs({ "plan --model tests/tiny --dry", "families" }) do
+            local text = lathe("--json " .. words)
+            for _ = 1, 3 do assert.equal(text, (lathe("--json " .. words))) end
+        end
     end)
 end)
 
@@ -352,6 +393,15 @@ describe("lathe check", function()
         local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
         assert.truthy(err:find("sx[1] is nan", 1, true) or err:find("sx[1] is -nan", 1, true))
+    end)
+
+    it("finds a kernel that leaves out the -1 behind its ids", function()
+        local path = "templates/dsa_expand.cut"
+        local root = other_root({ [path] = changed(path, "    ids[(size_t)m",
+            "    if (id >= 0) ids[(size_t)m") })
+        local _, err, code = lathe("check dsa_expand M=1 K=16", root)
+        assert.equal(1, code)
+        assert.truthy(err:match("ids%[0,24%] is %-2%.1%d+e%+09, not %-1; 11 of 67 "), err)
     end)
 
     it("finds a kernel that writes before it may", function()

@@ -68,6 +68,54 @@ local function e4m3_error(w)
     return golden.error(got:tensor("y").data, w.data)
 end
 
+local function filled(dtype, shape, value)
+    local count, data = shape[1] * (shape[2] or 1), {}
+    for i = 0, count - 1 do data[i + 1] = value(i // (shape[2] or 1), i % (shape[2] or 1)) end
+    return { dtype = dtype, shape = shape, data = data }
+end
+
+local function signed(code) return MAGNITUDES[code & 7] * (code < 8 and 1 or -1) end
+
+describe("rows in which element j has the code j mod 16", function()
+    local ROWS <const>, N <const>, K <const> = 16, 22, 704  -- 1.4 tiles, 5.5 pairs of chunks
+    local codes = filled("U8", { N, K // 2 }, function(n, j)
+        return (2 * j + n) % 16 | (2 * j + 1 + n) % 16 << 4
+    end)
+    local scales = filled("F8_E4M3", { N, K // 16 }, function(n) return 0x38 + 8 * (n % 4) end)
+    local ones = filled("F32", { N }, function() return 1.0 end)
+
+    it("are decoded with the even element in the low nibble", function()
+        local y = dequantised(codes, scales, { data = { 1.0 } })
+        for i = 0, N * K - 1 do
+            assert.equal(signed((i % K + i // K) % 16) * 2.0 ^ (i // K % 4), y[i + 1])
+        end
+    end)
+
+    -- Row m of the other side is 1 at element m of each group, so that the sum is that element's.
+    local function is_each_element(family, inputs)
+        local y = golden.run(family, ("M=%d N=%d K=%d"):format(ROWS, N, K), inputs):tensor("y").data
+        for i = 0, ROWS * N - 1 do
+            local m, n = i // N, i % N
+            assert.equal(signed((m + n) % 16) * 2.0 ^ (n % 4) * (K // 16), y[i + 1])
+        end
+    end
+
+    it("stand at their places in a product", function()
+        is_each_element("w4a16_gemv", {
+            x = filled("BF16", { ROWS, K }, function(m, k) return k % 16 == m and 1.0 or 0.0 end),
+            w = codes, ws = scales, sw = ones,
+        })
+        is_each_element("w4a4_gemv", {
+            x = filled("U8", { ROWS, K // 2 }, function(m, j)
+                return j % 8 == m // 2 and 2 << m % 2 * 4 or 0
+            end),
+            xs = filled("F8_E4M3", { ROWS, K // 16 }, function() return 0x38 end),
+            gs = filled("F32", { ROWS }, function() return 1.0 end),
+            w = codes, ws = scales, sw = ones,
+        })
+    end)
+end)
+
 describe("load-time formats on the tiny model", function()
     it("each NVFP4 tensor of the dense layer dequantises to what plain Lua decodes", function()
         for _, projection in ipairs(PROJECTIONS) do

@@ -5,6 +5,7 @@ local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
+local output = require("lua.output")
 local place = require("lua.place")
 local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
@@ -76,9 +77,11 @@ end
 local function hashes(name, path, count, arch, sms)
     local most = math.tointeger(tonumber(count))
     local s = open(name, PROMPT + most, arch, sms and math.tointeger(tonumber(sms)))
-    s.watchers[1] = aids.hashes(path)
+    local file <close> = output.open("--hashes", path)
+    s.watchers[1] = aids.hashes(file)
     local p = s:prefill(prompt(), CHUNK)
     for _ = 1, most do p = s:step({ s:best(p) }) end
+    file:keep()
     print(s.target.dev.arch, s.target.dev.sms)
 end
 

@@ -16,6 +16,12 @@ local function numbers(count, seed, most)
     return list
 end
 
+local function filled(count, value)
+    local list = {}
+    for i = 1, count do list[i] = value end
+    return list
+end
+
 local function slice(list, from, count) return table.move(list, from + 1, from + count, 1, {}) end
 
 -- The rows of an input that has M of them; the others are for all tokens.
@@ -98,5 +104,33 @@ describe("kda", function()
             beta = { dtype = "F32", shape = { M, HEADS }, data = numbers(M * HEADS, 6, 1) },
         }, { name = "state", dtype = "F32", shape = { SLOTS, HEADS, D, D },
             data = numbers(SLOTS * WIDTH * D, 7, 1) }, "o")
+    end)
+
+    -- The state after 16 tokens whose gates are gate(i), of one that was 1 everywhere.
+    local function state_after(gate, beta)
+        local tokens, g = 16, {}
+        for i = 1, tokens * D do g[i] = gate(i) end
+        local file = golden.run("kda_recurrent.tokens", ("M=%d HEADS=1 D=%d SLOTS=1"):format(
+            tokens, D), {
+                x = { dtype = "BF16", shape = { tokens, 3 * D },
+                    data = numbers(tokens * 3 * D, 8, 0.25) },
+                g = { dtype = "F32", shape = { tokens, 1, D }, data = g },
+                beta = { dtype = "F32", shape = { tokens, 1 }, data = numbers(tokens, 9, beta) },
+                state = { dtype = "F32", shape = { 1, 1, D, D }, data = filled(D * D, 1.0) },
+                slot = { dtype = "I32", shape = { 1 }, data = { 0 } },
+                snaps = { dtype = "I32", shape = { tokens }, data = filled(tokens, -1) },
+            })
+        for _, x in ipairs(file:tensor("o").data) do assert(x - x == 0, "o is not finite") end
+        return file:tensor("state").data
+    end
+
+    it("is finite at the strongest decay, which forgets, and at none, which keeps all", function()
+        for _, x in ipairs(state_after(function() return -5.0 end, 0.0)) do
+            assert.truthy(x >= 0 and x < 0x1p-115)  -- exp(-80)
+        end
+        assert.same(filled(D * D, 1.0), state_after(function() return 0.0 end, 0.0))
+        for _, x in ipairs(state_after(function(i) return i % 2 * -5.0 end, 1.0)) do
+            assert.truthy(x - x == 0)
+        end
     end)
 end)

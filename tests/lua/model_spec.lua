@@ -128,8 +128,10 @@ describe("lathe run", function()
     it("stops at logits that are no numbers and names the operator that made the first", function()
         local name = "model.language_model.layers.2.self_attn.o_proj.weight"
         local folder = model_with({ ["model.safetensors"] = broken_weights(name) })
-        local _, err, code = lathe("run --model " .. folder .. " --recipe reference --prompt a")
+        local _, err, code = lathe(("run --model %s --recipe reference --prompt a --hashes %s/h")
+            :format(folder, SCRATCH))
         assert.equal(1, code, err)
+        assert.equal(191, select(2, read(SCRATCH .. "/h"):gsub("\n", "")))  -- what ran is kept
         assert.truthy(err:match("^lathe: logits: 320 of 320 are not finite at tokens 0 to 0: the "
             .. "first operator that makes one is L02%.attn%.y, %d+ values of 'y' %(kernel "), err)
     end)
@@ -147,6 +149,13 @@ describe("lathe run", function()
         assert.truthy(err:match("^1 prompt and %d+ generated tokens, [^\n]+\n$"), err)
     end)
 
+    it("ends with 3 where its hashes cannot be written", function()
+        local _, err, code = lathe("run --model tests/tiny --prompt a --hashes /dev/full")
+        assert.equal(3, code)
+        assert.equal("lathe: --hashes: /dev/full: cannot be written: No space left on device\n",
+            err)
+    end)
+
     it("refuses what it cannot do in one sentence", function()
         local start = "run --model tests/tiny --prompt a "
         refused(start .. "--top-k 5", "--top-k: says how to draw, and --temperature 0 does not")
@@ -155,6 +164,8 @@ describe("lathe run", function()
         refused(start .. "--chunk 17", "--chunk: 1 to 16 rows")
         refused(start .. "--dump layer9.mlp", "--dump: 'layer9.mlp' is no site (as layer3.mlp")
         refused(start .. "--recipe best", "recipe 'best': no such name")
+        refused("run --model /nowhere --hashes /nowhere/h",
+            "--hashes: /nowhere/h: cannot be made: No such file or directory")
     end)
 end)
 

@@ -116,6 +116,19 @@ describe("the tiny model's decode plan", function()
         end)
     end)
 
+    it("says with which instruction an arch without the block-scaled mma multiplies FP4", function()
+        for arch, class in pairs({ sm_90a = "mma.bf16", sm_121a = "mma.nvf4", cpu = "mma.bf16" }) do
+            local count = 0
+            for _, row in ipairs(plan(("--model %s --arch %s"):format(TINY, arch)).rows) do
+                if row.kernel:find("^w4a4_gemv") or row.kernel:find("^w4a4_moe") then
+                    assert.equal(class, row.class:match("^(.*)_"), row.kernel)
+                    count = count + 1
+                end
+            end
+            assert.equal(16, count)
+        end
+    end)
+
     it("has the class of a weight's product in all modes", function()
         local classes = {}
         for _, row in ipairs(tiny.rows) do classes[row.step] = row.class end

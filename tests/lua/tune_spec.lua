@@ -297,6 +297,13 @@ describe("lathe tune", function()
         assert.truthy(seen["rms_norm M=1 K=256"])
     end)
 
+    it("gives each candidate the state as it was, though the one before has changed it", function()
+        local row, errors = tune("state", "kda_recurrent.rows M=1 HEADS=1 D=64 SLOTS=2")
+        assert.equal("", errors)
+        assert.equal(0, row.rejected)
+        assert.truthy(row.measured > 4)
+    end)
+
     it("cannot record in a folder that cannot be written, and says so first", function()
         write(SCRATCH .. "/file", "")
         local _, errors, code = lathe("file/x", "tune " .. FAMILY .. " " .. SHAPE)

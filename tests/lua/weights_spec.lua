@@ -16,6 +16,7 @@ local PRELUDE <const> = [[
 local ask = require("lua.plan.ask")
 local checkpoint = require("lua.model.checkpoint")
 local choice = require("lua.choice")
+local glm5_next = require("lua.model.glm5_next")
 local lathe = require("lathe")
 local loader = require("lua.plan.loader")
 local place = require("lua.place")
@@ -93,6 +94,44 @@ local function is_finite(lines, rows)
     end
 end
 
+local function written(name, model)
+    local folder = folder_of(name)
+    bad.write(folder, model)
+    return folder
+end
+
+-- ---- tensors with other bytes ----
+
+-- Every gate gets 16 times the global scale, and groups that have a 16th of theirs: E4M3 codes
+-- whose exponent is 4 less, which all of these have room for.
+local function rescale_gates(tensors)
+    local count = 0
+    for name, tensor in pairs(tensors) do
+        local stem = name:match("^(.*gate_proj%.)weight_scale$")
+        if stem then
+            local scale_2 = tensors[stem .. "weight_scale_2"]
+            tensor.data = tensor.data:gsub(".", function(c) return string.char(c:byte() - 32) end)
+            scale_2.data = string.pack("<f", 16 * string.unpack("<f", scale_2.data))
+            count = count + 1
+        end
+    end
+    return count
+end
+
+local function each_f32(tensors, f)
+    for _, tensor in pairs(tensors) do
+        if tensor.dtype == "F32" and tensor.shape[1] then
+            tensor.data = tensor.data:gsub("....", function(word)
+                return string.pack("<f", f((string.unpack("<f", word))))
+            end)
+        end
+    end
+end
+
+local function truncated(x)  -- to bf16
+    return (string.unpack("<f", "\0\0" .. string.pack("<f", x):sub(3)))
+end
+
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)
 
 describe("weights", function()
@@ -113,6 +152,54 @@ describe("weights", function()
         assert.same(got, logits(decoded, "card", "1, 1, 1, 1, 1, 1"))
         local off = error_of(got, logits(stored, "card", "5, 1"))
         assert.is_true(off > 0 and off < 0.1, ("%.4f"):format(off))
+    end)
+
+    it("keep the global scale of each part: gate and up may have different ones", function()
+        local model = bad.small()
+        local folder = written("same", model)
+        local card, reference = logits(folder, "card", "5"), logits(folder, "reference", "5")
+        is_finite(card, 5)
+        assert.equal(5, rescale_gates(model.tensors))  -- four experts', the dense layer's
+        folder = written("rescaled", model)
+        assert.same(card, logits(folder, "card", "5"))
+        assert.same(reference, logits(folder, "reference", "5"))
+    end)
+
+    it("in F32 stay F32, and the model is another one where they are narrowed", function()
+        local model = bad.small()
+        each_f32(model.tensors, function(x) return truncated(x) * (1 + 0x1p-12) end)
+        local folder = written("wide", model)
+        local said = lines_of([[
+            local s <const> = session.open({ found = found_in(argv[1]), target = target,
+                capacity = 16, formats = recipe.find("card"), tell = nothing })
+            local circuit <const> = glm5_next.circuit(s.found, s.formats, 1, 16)
+            for _, weight in ipairs(circuit.weights) do
+                local part = weight.parts[1]
+                if weight.kind == "plain" and part.format == "f32" then
+                    assert(weight.format == "f32" and #weight.parts == 1, part.name)
+                    local n = 1
+                    for _, extent in ipairs(part.shape) do n = n * extent end
+                    local got, want = lathe.array("f32", n), lathe.array("f32", n)
+                    s.made[weight.key].data:read(got)
+                    s.found.weights:load(part.name, 0, want)
+                    print(("%s %d differ"):format(part.site,
+                        lathe.compare_bits(got, want).failures))
+                end
+            end
+        ]], folder)
+        table.sort(said)
+        assert.same({
+            "hc_attn.base 0 differ", "hc_attn.base 0 differ", "hc_attn.scale 0 differ",
+            "hc_attn.scale 0 differ", "hc_ffn.base 0 differ", "hc_ffn.base 0 differ",
+            "hc_ffn.scale 0 differ", "hc_ffn.scale 0 differ", "kda.a_log 0 differ",
+            "kda.dt_bias 0 differ", "router.bias 0 differ",
+        }, said)
+        local wide = logits(folder, "reference", "5")
+        is_finite(wide, 5)
+        each_f32(model.tensors, truncated)
+        local narrow = logits(written("narrow", model), "reference", "5")
+        is_finite(narrow, 5)
+        assert.truthy(error_of(narrow, wide) > 0)
     end)
 
     it("may have other shapes: decoded, or quantised", function()
@@ -144,6 +231,30 @@ describe("weights", function()
         ]], folder))
     end)
 
+    it("leave nothing in the host's memory of what has passed through it", function()
+        local folder = folder_of("random")
+        assert(os.execute(TOOL .. folder .. OTHER:gsub("vocab_size=300", "vocab_size=25000")
+            .. " > /dev/null"))
+        local said = lines_of([[
+            local function resident()  -- KiB that belong to no file
+                for line in io.lines("/proc/self/status") do
+                    local n = line:match("^RssAnon:%s*(%d+) kB")
+                    if n then return math.tointeger(tonumber(n)) end
+                end
+            end
+            local found = assert(checkpoint.open(argv[1]))
+            local weight = { kind = "plain", format = "bf16", parts = { found.model.embed } }
+            local first
+            for _ = 1, 20 do
+                local made = weights.make(target, found, { weight }, none(), nothing)
+                made[weight].data:free()
+                first = first or resident()
+            end
+            print((resident() - first) // 1024)
+        ]], folder)
+        assert.truthy(tonumber(said[1]) < 32, said[1])  -- MiB, where 366 have passed
+    end)
+
     it("are widened number by number where the kernel takes F32", function()
         assert.same({ "81920 0 differ" }, lines_of([[
             local found = assert(checkpoint.open(argv[1]))
@@ -157,6 +268,19 @@ describe("weights", function()
             for i = 0, n - 1 do if got:at(i) ~= want:at(i) then differ = differ + 1 end end
             print(("%d %d differ"):format(n, differ))
         ]], bad.TINY))
+    end)
+
+    it("that a device has no room for are refused before anything is allocated", function()
+        assert.same({ bad.TINY .. ": takes 0.0 GB with room for 16 tokens, a small GPU has 1.1 GB "
+            .. "(`lathe plan` shows what takes them; more --ranks or fewer tokens take less)" },
+            lines_of([[
+                local small = setmetatable({
+                    is_cpu = false, info = { memory = (1 << 30) + 4096, model = "a small GPU" },
+                    device = { alloc = function() error("it was allocated") end },
+                }, { __index = target })
+                print(said(session.open, { found = found_in(argv[1]), target = small,
+                    capacity = 16, formats = recipe.find("card"), tell = nothing }))
+            ]], bad.TINY))
     end)
 
     it("that cannot be made are named with the reason", function()
