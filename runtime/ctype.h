@@ -33,7 +33,7 @@ void lt_ctype_set(lt_ctype type, void *to, size_t i, double x);
  */
 double lt_ctype_ulp(lt_ctype type, double x);
 /* The byte that an output begins as where it is to be seen what is written: of floats it makes NaN,
- * of integers a number far from -1, which kernels write on purpose. */
+ * of 32-bit integers a number far from -1, which kernels write on purpose. */
 uint8_t lt_ctype_poison(lt_ctype type);
 /* The largest finite magnitude of a format that has infinities, else infinity. */
 double lt_ctype_largest(lt_ctype type);

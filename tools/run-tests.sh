@@ -54,7 +54,7 @@ run_c() {
 
 run_lua() {
     local log=$scratch/lua.out
-    timeout 600 lua5.4 tests/lua/run.lua tests/lua >"$log" 2>&1
+    timeout 1200 lua5.4 tests/lua/run.lua tests/lua >"$log" 2>&1
     local status=$?
     tail -n 2 "$log" >"$log.counts"
     count "lua" $status "$log" "$(total "$log.counts" '[0-9]+ success')" \
