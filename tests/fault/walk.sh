@@ -2,7 +2,8 @@
 # walk.sh BUILD POINTS [COMMAND..]: whole commands in which the n-th call of one kind fails, once
 # and from then on: n = 1.. to the last call, or POINTS of them, evenly spread. Each must end with
 # 0..3 and one sentence that names something; 0 with what it prints where nothing fails. What it
-# leaves is whole: entries, records, files. Prints the counts and what broke a rule.
+# leaves is whole: entries, records, files; and it gives back what it took. Prints the counts and
+# what broke a rule.
 set -u
 build=$(realpath "$1") points=$2
 shift 2
@@ -86,6 +87,19 @@ check_left() { # check_left WHERE
     fi
 }
 
+# Nothing leaks: no process leaves more than it does where nothing fails, and none stays.
+check_given_back() { # check_given_back WHERE COMMAND
+    local folder=${1%% *} left
+    left=$(awk '$1 != "left" { next }
+        NR == FNR { if ($3 > n[$2]) n[$2] = $3; next }
+        $3 > n[$2] { printf "%s %s, ", $3, $2 }' "$work/clean_$2/log" "$folder/log" 2>&1)
+    [ -z "$left" ] || say "$1" "it leaks: $left"
+    find /proc -maxdepth 2 -name cwd -lname "$folder" 2>/dev/null | grep -q . || return
+    sleep 2 # a worker ends when its parent has
+    find /proc -maxdepth 2 -name cwd -lname "$folder" 2>/dev/null | grep -q . &&
+        say "$1" "a process stays"
+}
+
 judge() { # judge WHERE COMMAND STATUS
     local folder=${1%% *} command=$2 status=$3
     case $status in
@@ -99,6 +113,7 @@ judge() { # judge WHERE COMMAND STATUS
     esac
     grep -qE 'stack traceback|a bug of the program|\(null\)' "$folder/err" && say "$1" "a bug"
     check_left "$1"
+    check_given_back "$1" "$command"
 }
 
 # "kind count" of the calls that a command makes in its process that makes most of them.
