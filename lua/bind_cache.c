@@ -36,16 +36,33 @@ static void push_build(lua_State *L, const lt_build *b)
     }
 }
 
+typedef struct {
+    lt_device *dev;
+    size_t count;
+    lt_build builds[];
+} batch;
+
+/* Kernels that nobody took. */
+static int free_batch(lua_State *L)
+{
+    batch *b = lua_touserdata(L, 1);
+    for (size_t i = 0; i < b->count; i++) lt_kernel_unload(b->dev, b->builds[i].kernel);
+    b->count = 0;
+    return 0;
+}
+
 lt_build *lt_bind_build(lua_State *L, lt_device *dev, size_t *count)
 {
     lt_err err = {{0}};
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
     *count = (size_t)luaL_len(L, 2);
-    lt_build *builds = lua_newuserdatauv(L, (*count + 1) * sizeof *builds, 0);
+    batch *b = lt_bind_own(L, sizeof *b + *count * sizeof *b->builds, free_batch);
+    lt_build *builds = b->builds;
+    b->dev = dev;
+    b->count = *count;
     lt_param(*params)[LT_MAX_PARAMS] = lua_newuserdatauv(L, (*count + 1) * sizeof *params, 0);
     for (size_t i = 0; i < *count; i++) {
-        builds[i] = (lt_build){.failed = false};
         lua_geti(L, 2, (lua_Integer)i + 1);
         lt_bind_source(L, -1, &builds[i].source, params[i]);
         lua_pop(L, 1);
