@@ -4,7 +4,7 @@
  * DRIVER_CALL: which, without "cu". DRIVER_AT: which of those of a process, from 1; 0 fails none.
  * DRIVER_RESULT: what it answers. DRIVER_KERNEL: the kernel that faults, told when it is waited
  * for. DRIVER_LOG: a file that gets a line `fault NAME N` when it happens and, when the process
- * ends, `count NAME N` of each call and of Kernel.
+ * ends, `count NAME N` of each call and of Kernel, and `left objects N` of what was not given back.
  *
  * Of the kernels it computes rms_norm alone, by its reference; the others leave the zeros that
  * memory begins with. */
@@ -143,4 +143,5 @@ __attribute__((destructor)) static void end(void)
     LT_CUDA_CALLS(CALL)
 #undef CALL
     note("count Kernel %d\n", fake->launches);
+    note("left objects %d\n", lt_cuda_fake_alive());
 }

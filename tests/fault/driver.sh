@@ -1,9 +1,10 @@
 #!/bin/bash
-# driver.sh BUILD POINTS [COMMAND..]: whole commands on a GPU that is not there (driver.c), in which one
-# call of the driver, or one kernel, fails: POINTS of each call, evenly spread, with an error that
-# the context does not survive (700) and, where POINTS is 2 or more, with one that it does (2). Each
-# ends with 3 and a sentence that names the call, and looks in nothing like one that went well;
-# where it is a kernel that fails, the sentence names it. Prints the counts and what broke a rule.
+# driver.sh BUILD POINTS [COMMAND..]: whole commands on a GPU that is not there (driver.c), in which
+# one call of the driver, or one kernel, fails: POINTS of each call, evenly spread, with an error
+# that the context does not survive (700) and with one that it does (2). Each ends with 3 and a
+# sentence that names the call, looks in nothing like one that went well, and gives back all that it
+# took, of the driver too; where it is a kernel that fails, the sentence names it. Prints the counts
+# and what broke a rule.
 set -u
 build=$(realpath "$1") points=$2
 shift 2
@@ -48,14 +49,16 @@ start() {
 }
 
 judge() { # judge WHERE COMMAND CALL RESULT STATUS
-    local folder=${1%% *} command=$2 call=$3 result=$4 status=$5 named="cu[A-Z][A-Za-z0-9]*: .*\($4\)"
-    [ "$result" = 700 ] || named="cu$call: .*\($result\)" # 700: a later call may tell it
+    local folder=${1%% *} command=$2 call=$3 result=$4 status=$5
+    local named="cu$call: .*\($result\)"
+    [ "$result" = 2 ] || named="cu[A-Z][A-Za-z0-9]*: .*\(700\)" # a later call may tell it
     [ "$call" != Kernel ] || named='raised by (launch|one of launches) .*[a-z]__[a-z0-9_]+__'
     case $status in
     0) is_ending "$call" && plain "$folder/out" | cmp -s - "$work/clean_$command/plain" ||
         [ "$command" = tune ] || say "$1" "it succeeds" ;;
     1) case $command in
-        tune | check*) ;; # a candidate, or a kernel that does not load, is a result
+        tune) ;; # what a candidate costs is a result
+        check*) [ "$result" = 2 ] || say "$1" "ended with 1" ;; # so is a kernel that does not load
         *) say "$1" "ended with 1" ;;
         esac ;;
     3) ;;
@@ -69,6 +72,7 @@ judge() { # judge WHERE COMMAND CALL RESULT STATUS
     grep -qE 'stack traceback|a bug of the program|\(null\)' "$folder/err" && say "$1" "a bug"
     [ "$command" != tune ] || check_left "$1"
     check_given_back "$1" "$command"
+    grep -qs '^left objects [1-9]' "$folder/calls" && say "$1" "objects of the driver are left"
 }
 
 # worker NUMBER: every second line of the list "command call n result".
@@ -92,6 +96,7 @@ worker() {
 list() {
     local command=$1 call count step n folder=$work/clean_$1
     start "$folder" "$command" || { echo "$command fails: $(cat "$folder/err")" >&2; exit 1; }
+    is_clean "$folder/log" 12 >&2 || exit 1 # the loader keeps some of a library
     plain "$folder/out" >"$folder/plain"
     if [ "$command" = tune ]; then # its workers are killed, and say nothing of calls and of leaks
         printf 'open\tcuda:0\n' | start "$work/like" worker
@@ -104,7 +109,7 @@ list() {
         step=$(((count + points - 1) / points))
         for ((n = (step + 1) / 2; n <= count; n += step)); do
             echo "$command $call $n 700"
-            [ "$call" = Kernel ] || [ "$points" = 1 ] || echo "$command $call $n 2"
+            [ "$call" = Kernel ] || echo "$command $call $n 2"
         done
     done
 }

@@ -1,5 +1,5 @@
-# rules.sh: what holds after each run of walk.sh and driver.sh, and how they end. Sourced by them; they
-# set work, lathe, and WHERE begins with the run's folder.
+# rules.sh: what holds after each run of walk.sh and driver.sh, and how they end. Sourced by them:
+# they set work and lathe, and a WHERE begins with the run's folder.
 # shellcheck shell=bash disable=SC2154
 
 # What a command prints without what differs from run to run.
@@ -28,6 +28,11 @@ check_left() { # check_left WHERE
         cmp -s "$folder/out.safetensors" "$work/clean_check_out/out.safetensors" ||
             say "$1" "out.safetensors is not whole"
     fi
+}
+
+# Where nothing fails a process leaves its settings, of which there are few, and nothing else.
+is_clean() { # is_clean LOG BLOCKS
+    ! awk -v most="$2" '$1 == "left" && $3 > ($2 == "blocks" ? most : 0)' "$1" | grep .
 }
 
 # Nothing leaks: no process leaves more than it does where nothing fails, and none stays.

@@ -81,6 +81,7 @@ clean() { # clean COMMAND
     local folder=$work/clean_$1
     begin "$folder" "$1"
     start "$folder" "$1" || return 1
+    is_clean "$folder/log" 6 >&2 || return 1
     plain "$folder/out" >"$folder/plain"
     awk '$1 == "count" && $3 > n[$2] { n[$2] = $3 } END { for (k in n) print k, n[k] }' \
         "$folder/log" | sort
