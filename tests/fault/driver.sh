@@ -15,6 +15,7 @@ export LATHE_DEVICE=cuda:0 LATHE_JOBS=1
 tree=$PWD
 cp "$build/lathe" "$work/lathe"
 lathe=$work/lathe fault=$build/fault.so
+seconds=100 # that a command has, to compile what it needs
 echo "ROMEO: a text of a few words" >"$work/text"
 
 declare -A commands=(
@@ -43,7 +44,7 @@ start() {
     mkdir "$folder"
     [ ! -d "$work/warm_$command" ] || cp -r "$work/warm_$command" "$folder/cache"
     # shellcheck disable=SC2086 # a command is words
-    (cd "$folder" && timeout 20 env LD_PRELOAD="$fault" FAULT_LOG="$folder/log" \
+    (cd "$folder" && timeout "$seconds" env LD_PRELOAD="$fault" FAULT_LOG="$folder/log" \
         LD_LIBRARY_PATH="$build/driver" DRIVER_LOG="$folder/calls" \
         LATHE_CACHE_DIR="$folder/cache" "$@" "$lathe" ${commands[$command]} >out 2>err)
 }
@@ -52,7 +53,7 @@ judge() { # judge WHERE COMMAND CALL RESULT STATUS
     local folder=${1%% *} command=$2 call=$3 result=$4 status=$5
     local named="cu$call: .*\($result\)"
     [ "$result" = 2 ] || named="cu[A-Z][A-Za-z0-9]*: .*\(700\)" # a later call may tell it
-    [ "$call" != Kernel ] || named='raised by (launch|one of launches) .*[a-z]__[a-z0-9_]+__'
+    [ "$call" != Kernel ] || named='raised by (launch|one of launches) .*[a-z0-9]__[a-z0-9_]+__'
     case $status in
     0) is_ending "$call" && plain "$folder/out" | cmp -s - "$work/clean_$command/plain" ||
         [ "$command" = tune ] || say "$1" "it succeeds" ;;
@@ -121,6 +122,7 @@ for command in check "$@"; do # what it compiles is there from the beginning
     rm -rf "$work/fill/cache/tuned" "$work/warm_$command"
     mv "$work/fill/cache" "$work/warm_$command"
 done
+seconds=20
 for command; do list "$command" || exit 1; done >"$work/list"
 : >"$work/faults"
 worker 0 &
