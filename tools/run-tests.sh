@@ -121,7 +121,7 @@ walk() { # walk NAME COMMAND..
 # A few of the faults that tests/long/faults.sh and tests/long/driver.sh walk through.
 run_faults() {
     walk faults tests/fault/walk.sh "$build" 3
-    walk driver tests/fault/driver.sh "$build" 1 check run
+    walk driver tests/fault/driver.sh "$build" 1 check bench tune run
 }
 
 # Every kept input of the fuzzer once more: each is taken or refused with a sentence.

@@ -56,9 +56,10 @@ judge() { # judge WHERE COMMAND CALL RESULT STATUS
     [ "$call" != Kernel ] || named='raised by (launch|one of launches) .*[a-z0-9]__[a-z0-9_]+__'
     case $status in
     0) is_ending "$call" && plain "$folder/out" | cmp -s - "$work/clean_$command/plain" ||
-        [ "$command" = tune ] || say "$1" "it succeeds" ;;
+        ! grep -qs '^fault' "$folder/calls" ||
+        { [ "$command" = tune ] && grep -qE "$named" "$folder/err"; } || say "$1" "it succeeds" ;;
     1) case $command in
-        tune) ;; # what a candidate costs is a result
+        tune) ;; # a candidate that fails is a result
         check*) [ "$result" = 2 ] || say "$1" "ended with 1" ;; # so is a kernel that does not load
         *) say "$1" "ended with 1" ;;
         esac ;;
