@@ -76,12 +76,20 @@ judge() { # judge WHERE COMMAND STATUS
     check_given_back "$1" "$command"
 }
 
+# The blocks of a command's settings: one each, and the home's cache folder.
+settings_of() { # settings_of COMMAND
+    local count
+    count=$(env LATHE_CACHE_DIR=x sh -c 'env | grep -c ^LATHE_')
+    case $1 in gen_checkout | build_dump | tune*) count=$((count + 1)) ;; esac
+    echo $((count + 1))
+}
+
 # "kind count" of the calls that a command makes in its process that makes most of them.
 clean() { # clean COMMAND
     local folder=$work/clean_$1
     begin "$folder" "$1"
     start "$folder" "$1" || return 1
-    is_clean "$folder/log" 6 >&2 || return 1
+    is_clean "$folder/log" "$(settings_of "$1")" >&2 || return 1
     plain "$folder/out" >"$folder/plain"
     awk '$1 == "count" && $3 > n[$2] { n[$2] = $3 } END { for (k in n) print k, n[k] }' \
         "$folder/log" | sort
