@@ -71,6 +71,8 @@ judge() { # judge WHERE COMMAND CALL RESULT STATUS
         say "$1" "no sentence names it"
     [ "$status" = 0 ] || ! grep -qE '[0-9] tok/s on|, 0 failed$' "$folder/out" "$folder/err" ||
         say "$1" "it looks healthy"
+    [ "$result" = 2 ] || ! grep -q 'compile-failed' "$folder/err" ||
+        say "$1" "it blames the candidate's text"
     grep -qE 'stack traceback|a bug of the program|\(null\)' "$folder/err" && say "$1" "a bug"
     [ "$command" != tune ] || check_left "$1"
     check_given_back "$1" "$command"
