@@ -15,7 +15,7 @@ export LATHE_DEVICE=cuda:0 LATHE_JOBS=1
 tree=$PWD
 cp "$build/lathe" "$work/lathe"
 lathe=$work/lathe fault=$build/fault.so
-seconds=100 # that a command has, to compile what it needs
+seconds=600 # that a command has, to compile what it needs
 echo "ROMEO: a text of a few words" >"$work/text"
 
 declare -A commands=(
