@@ -100,7 +100,7 @@ worker() {
 list() {
     local command=$1 call count step n folder=$work/clean_$1
     start "$folder" "$command" || { echo "$command fails: $(cat "$folder/err")" >&2; exit 1; }
-    is_clean "$folder/log" 12 >&2 || exit 1 # the loader keeps some of a library
+    is_clean "$folder/log" 14 >&2 || exit 1 # the loader keeps some of a library
     plain "$folder/out" >"$folder/plain"
     if [ "$command" = tune ]; then # its workers are killed, and say nothing of calls and of leaks
         printf 'open\tcuda:0\n' | start "$work/like" worker
