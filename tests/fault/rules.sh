@@ -12,7 +12,7 @@ say() { # say WHERE SENTENCE
 # Is what was left whole?
 check_left() { # check_left WHERE
     local folder=${1%% *} file
-    for file in "$folder"/cache/.*.private "$folder"/cache/tuned/.*.private "$folder"/.*.new; do
+    for file in "$folder"/cache/.*.private "$folder"/cache/tuned/.*.private "$folder"/*.part; do
         [ -e "$file" ] && say "$1" "left ${file##*/}"
     done
     if [ -d "$folder/cache" ]; then
