@@ -42,7 +42,7 @@ GPUC   := $(wildcard tests/gpu/*.c)
 GPUS   := $(GPUC:tests/gpu/%.c=$(B)/gpu/%)
 LIB    := $(filter-out $(O)/lua/main.o,$(OBJ))
 
-FAULT  := $(B)/fault.so
+FAULT  := $(B)/fault.so $(B)/driver/libcuda.so.1
 
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -124,9 +124,18 @@ $(B)/gpu/clock/%.so.1: tests/gpu/clock/driver_clock.c runtime/cuda/driver.h
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(CFLAGS) -Wall -Wextra -I. -fPIC -shared $< -o $@ -ldl
 
-$(FAULT): tests/fault/fault.c | setup
+$(B)/fault.so: tests/fault/fault.c | setup
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) -fPIC -shared $< -o $@ -ldl
+
+# A driver without a GPU: the fake of the C tests, position-independent.
+DRIVER := tests/fault/driver.c tests/cpu/cuda_fake.c runtime/cuda/driver.c runtime/cuda/cubin.c \
+          runtime/bytes.c runtime/err.c runtime/number.c families/rms_norm.c
+$(B)/driver/libcuda.so.1: $(DRIVER) $(wildcard tests/cpu/cuda_fake.h runtime/*.h runtime/cuda/*.h) \
+                          | $(G)/reference.h setup
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) -I. -I$(G) -fPIC -shared $(DRIVER) -o $@ \
+	    -l:libmd.a -lm -ldl
 
 # Fuzzing needs clang with libFuzzer; its programs and what they find lie in $(OUT)/fuzz.
 FUZZC  = clang -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link,address,undefined \

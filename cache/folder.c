@@ -17,6 +17,7 @@
 enum {
     PRIVATE_TRIES = 100,      /* names that a writer with the same process id left */
     STALE_SECONDS = 3600,     /* no entry takes that long to write */
+    CLOCK_SECONDS = 3600,     /* that a file server's clock may be ahead of ours */
     FILE_LIMIT = 1 << 30,     /* bytes; no entry is that large */
     DIGEST_BYTES = 65,        /* hex and a newline */
     SAY_HOLDER_AFTER = 5,     /* seconds */
@@ -363,6 +364,19 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const lt_listed *)a)->name, ((const lt_listed *)b)->name);
 }
 
+/* The later of the two times; one that has not come yet is a wrong clock's and says nothing. */
+static struct timespec last_use(const struct stat *st)
+{
+    const struct timespec *const times[] = {&st->st_mtim, &st->st_atim};
+    struct timespec now, last = {0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (int i = 0; i < 2; i++)
+        if (times[i]->tv_sec <= now.tv_sec + CLOCK_SECONDS &&
+            lt_folder_compare_times(times[i], &last) > 0)
+            last = *times[i];
+    return last;
+}
+
 static int add_listed(lt_listing *l, const char *name, const struct stat *st, lt_err *err)
 {
     if (l->count == l->room) {
@@ -373,13 +387,12 @@ static int add_listed(lt_listing *l, const char *name, const struct stat *st, lt
         l->room = room;
     }
     lt_listed *f = &l->at[l->count++];
-    *f = (lt_listed){.bytes = (size_t)st->st_size, .written = st->st_mtim, .used = st->st_mtim};
+    *f = (lt_listed){.bytes = (size_t)st->st_size, .written = st->st_mtim, .used = last_use(st)};
     snprintf(f->name, sizeof f->name, "%s", name);
-    if (lt_folder_compare_times(&st->st_atim, &f->used) > 0) f->used = st->st_atim;
     return 0;
 }
 
-int lt_folder_list(const lt_folder *f, lt_listing *out, lt_err *err)
+int lt_folder_list(const lt_folder *f, const char *begin, lt_listing *out, lt_err *err)
 {
     lt_listing l = {0};
     int failed = 0;
@@ -394,6 +407,7 @@ int lt_folder_list(const lt_folder *f, lt_listing *out, lt_err *err)
     }
     for (const struct dirent *e; !failed && (e = readdir(dir));) {
         struct stat st;
+        if (strncmp(e->d_name, begin, strlen(begin))) continue;
         if (fstatat(f->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             failed = add_listed(&l, e->d_name, &st, err);
     }

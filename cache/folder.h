@@ -48,7 +48,7 @@ void lt_folder_unlock(const lt_folder *f, const char *lock, int fd);
 typedef struct {
     char name[256];
     size_t bytes;
-    struct timespec written, used; /* used: the later of written and read */
+    struct timespec written, used; /* used: the later of written and read that a clock may show */
 } lt_listed;
 
 typedef struct {
@@ -56,8 +56,9 @@ typedef struct {
     size_t count, room;
 } lt_listing;
 
-/* All files by name; the caller frees out->at. What goes away meanwhile is left out. */
-int lt_folder_list(const lt_folder *f, lt_listing *out, lt_err *err);
+/* All files whose name begins so, by name; the caller frees out->at. What goes away meanwhile is
+ * left out. */
+int lt_folder_list(const lt_folder *f, const char *begin, lt_listing *out, lt_err *err);
 int lt_folder_compare_times(const struct timespec *a, const struct timespec *b); /* as strcmp */
 
 /* Removes file unless somebody holds the lock file `lock`, which may be the file itself and is

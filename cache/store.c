@@ -260,7 +260,7 @@ lt_store_result lt_store_find_nearest(lt_store *s, const char *name, const char 
     for (const memo *m = s->kept; m && got == LT_STORE_MISS; m = m->next)
         got = take_if_near(s, m->file, name, key_text, except, out, err);
     if (got != LT_STORE_MISS) return got;
-    if (lt_folder_list(&s->folder, &l, err)) return LT_STORE_FAILED;
+    if (lt_folder_list(&s->folder, name, &l, err)) return LT_STORE_FAILED;
     if (l.count) qsort(l.at, l.count, sizeof *l.at, newest_first);
     for (size_t i = 0; i < l.count && got == LT_STORE_MISS; i++)
         got = take_if_near(s, l.at[i].name, name, key_text, except, out, err);
@@ -400,14 +400,16 @@ static double seconds_since(const struct timespec *then)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
+    const double age =
+        (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
+    return age > 0 ? age : 0;
 }
 
 int lt_store_walk(lt_store *s, bool verify, int (*each)(void *ctx, const lt_store_item *item),
                   void *ctx, lt_err *err)
 {
     lt_listing l;
-    if (lt_folder_list(&s->folder, &l, err)) return -1;
+    if (lt_folder_list(&s->folder, "", &l, err)) return -1;
     for (size_t i = 0; i < l.count; i++) {
         const lt_listed *f = &l.at[i];
         lt_store_item item = {.bytes = f->bytes, .age_seconds = seconds_since(&f->used)};
@@ -496,7 +498,7 @@ int lt_store_gc(lt_store *s, size_t limit_bytes, size_t *removed, size_t *remove
     lt_listing l;
     if (s->folder.fd >= 0 && !s->folder.writable)
         return lt_fail(err, "cache '%s': it cannot be written, nothing is removed", s->folder.path);
-    if (lt_folder_list(&s->folder, &l, err)) return -1;
+    if (lt_folder_list(&s->folder, "", &l, err)) return -1;
     sweep_leftovers(s, &l, &sum);
     sweep_damaged(s, &l, &sum);
     sweep_oldest(s, &l, limit_bytes, &sum);
@@ -511,7 +513,7 @@ int lt_store_clear(lt_store *s, size_t *removed, lt_err *err)
     tally sum = {0};
     lt_listing l;
     if (lt_store_gc(s, 0, &sum.files, &sum.bytes, err)) return -1;
-    if (lt_folder_list(&s->folder, &l, err)) return -1;
+    if (lt_folder_list(&s->folder, "", &l, err)) return -1;
     for (size_t i = 0; i < l.count; i++)
         if (ends_with(l.at[i].name, ".note")) remove_file(s, &l.at[i], l.at[i].name, &sum);
     free(l.at);

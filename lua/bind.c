@@ -19,6 +19,41 @@ int lt_bind_fail(lua_State *L, const lt_err *err)
     return 2;
 }
 
+void *lt_bind_own(lua_State *L, size_t bytes, lua_CFunction release)
+{
+    void *p = lua_newuserdatauv(L, bytes, 0);
+    memset(p, 0, bytes);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, release);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    return p;
+}
+
+static int free_bytes(lua_State *L)
+{
+    lt_bytes_clear(lua_touserdata(L, 1));
+    return 0;
+}
+
+lt_bytes *lt_bind_bytes(lua_State *L)
+{
+    return lt_bind_own(L, sizeof(lt_bytes), free_bytes);
+}
+
+void lt_bind_lines(lua_State *L, lt_bytes *lines)
+{
+    const char *at = lines->ptr ? lines->ptr : "", *end = at + lines->len;
+    lua_newtable(L);
+    for (lua_Integer i = 1; at < end; i++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        lua_pushlstring(L, at, (size_t)(stop - at));
+        lua_rawseti(L, -2, i);
+        at = stop + 1;
+    }
+    lt_bytes_clear(lines);
+}
+
 void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods)
 {
     luaL_newmetatable(L, name);
@@ -139,10 +174,11 @@ static int set_setting(lua_State *L)
 static int read_file(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_bytes text = {0};
-    if (lt_files_read(luaL_checkstring(L, 1), &text, &err)) return lt_bind_fail(L, &err);
-    lua_pushlstring(L, text.ptr ? text.ptr : "", text.len);
-    lt_bytes_clear(&text);
+    const char *path = luaL_checkstring(L, 1);
+    lt_bytes *text = lt_bind_bytes(L);
+    if (lt_files_read(path, text, &err)) return lt_bind_fail(L, &err);
+    lua_pushlstring(L, text->ptr ? text->ptr : "", text->len);
+    lt_bytes_clear(text);
     return 1;
 }
 
@@ -150,17 +186,10 @@ static int read_file(lua_State *L)
 static int list_files(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_bytes names = {0};
-    if (lt_files_list(luaL_checkstring(L, 1), &names, &err)) return lt_bind_fail(L, &err);
-    lua_newtable(L);
-    const char *at = names.ptr ? names.ptr : "";
-    for (lua_Integer i = 1; *at; i++) {
-        const char *end = strchr(at, '\n');
-        lua_pushlstring(L, at, (size_t)(end - at));
-        lua_rawseti(L, -2, i);
-        at = end + 1;
-    }
-    lt_bytes_clear(&names);
+    const char *folder = luaL_checkstring(L, 1);
+    lt_bytes *names = lt_bind_bytes(L);
+    if (lt_files_list(folder, names, &err)) return lt_bind_fail(L, &err);
+    lt_bind_lines(L, names);
     return 1;
 }
 
@@ -243,14 +272,14 @@ static int search_module(lua_State *L)
     const char *path = luaL_gsub(L, module, ".", "/");
     path = lua_pushfstring(L, "%s%s.lua", strchr(path, '/') ? "" : "lib/", path);
     lt_err err = {{0}};
-    lt_bytes text = {0};
-    if (lt_files_read(path, &text, &err)) {
+    const char *chunk = lua_pushfstring(L, "@%s", path);
+    lt_bytes *text = lt_bind_bytes(L);
+    if (lt_files_read(path, text, &err)) {
         lua_pushstring(L, err.text); /* nobody looks further: every module is ours */
         return lua_error(L);
     }
-    const char *chunk = lua_pushfstring(L, "@%s", path);
-    const int failed = luaL_loadbufferx(L, text.ptr ? text.ptr : "", text.len, chunk, "t");
-    lt_bytes_clear(&text);
+    const int failed = luaL_loadbufferx(L, text->ptr ? text->ptr : "", text->len, chunk, "t");
+    lt_bytes_clear(text);
     if (failed) return lua_error(L);
     lua_pushstring(L, path);
     return 2;
@@ -412,6 +441,7 @@ int lt_start(int argc, char **argv)
     if (failed && !interrupted)
         code = print_error(L, failed, argc > 1 ? argv[1] : "command line", &limits);
     lua_close(L);
+    lt_jit_close();
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");
         code = code ? code : 3;

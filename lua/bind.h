@@ -27,8 +27,14 @@ void lt_bind_source(lua_State *L, int index, lt_source *src, lt_param params[LT_
 void lt_bind_report(lua_State *L, const lt_jit_report *report); /* pushes a table */
 /* lt_jit_build of the list of kernels at index 2, with the progress function or nil at index 3,
  * onto dev unless that is NULL. Pushes what owns the builds and returns them, with their reports
- * pushed as a list; NULL where it was stopped: nil and a sentence are pushed. */
+ * pushed as a list; a kernel that the caller takes it sets to NULL there. NULL where it was
+ * stopped: nil and a sentence are pushed. */
 lt_build *lt_bind_build(lua_State *L, lt_device *dev, size_t *count);
+/* Pushes zeroed storage; release(it) is called when it is garbage. What the runtime fills it with
+ * is given back though Lua runs out of memory before it is pushed. */
+void *lt_bind_own(lua_State *L, size_t bytes, lua_CFunction release);
+lt_bytes *lt_bind_bytes(lua_State *L);             /* such storage for bytes */
+void lt_bind_lines(lua_State *L, lt_bytes *lines); /* pushes a list of its lines, clears it */
 void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods); /* __index is itself */
 lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer otherwise);
 bool lt_bind_flag(lua_State *L, int index, const char *name);

@@ -36,16 +36,33 @@ static void push_build(lua_State *L, const lt_build *b)
     }
 }
 
+typedef struct {
+    lt_device *dev;
+    size_t count;
+    lt_build builds[];
+} batch;
+
+/* Kernels that nobody took. */
+static int free_batch(lua_State *L)
+{
+    batch *b = lua_touserdata(L, 1);
+    for (size_t i = 0; i < b->count; i++) lt_kernel_unload(b->dev, b->builds[i].kernel);
+    b->count = 0;
+    return 0;
+}
+
 lt_build *lt_bind_build(lua_State *L, lt_device *dev, size_t *count)
 {
     lt_err err = {{0}};
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
     *count = (size_t)luaL_len(L, 2);
-    lt_build *builds = lua_newuserdatauv(L, (*count + 1) * sizeof *builds, 0);
+    batch *b = lt_bind_own(L, sizeof *b + *count * sizeof *b->builds, free_batch);
+    lt_build *builds = b->builds;
+    b->dev = dev;
+    b->count = *count;
     lt_param(*params)[LT_MAX_PARAMS] = lua_newuserdatauv(L, (*count + 1) * sizeof *params, 0);
     for (size_t i = 0; i < *count; i++) {
-        builds[i] = (lt_build){.failed = false};
         lua_geti(L, 2, (lua_Integer)i + 1);
         lt_bind_source(L, -1, &builds[i].source, params[i]);
         lua_pop(L, 1);
@@ -91,13 +108,13 @@ static int get_key(lua_State *L)
     lt_err err = {{0}};
     lt_source src;
     lt_param params[LT_MAX_PARAMS];
-    lt_bytes text = {0};
     char key[65];
     lt_bind_source(L, 1, &src, params);
-    if (lt_jit_key(&src, &text, key, &err)) return lt_bind_fail(L, &err);
+    lt_bytes *text = lt_bind_bytes(L);
+    if (lt_jit_key(&src, text, key, &err)) return lt_bind_fail(L, &err);
     lua_pushstring(L, key);
-    lua_pushlstring(L, text.ptr, text.len);
-    lt_bytes_clear(&text);
+    lua_pushlstring(L, text->ptr, text->len);
+    lt_bytes_clear(text);
     return 2;
 }
 
@@ -154,6 +171,12 @@ static void push_entry(lua_State *L, const lt_entry *e)
     lua_setfield(L, -2, "image_bytes");
 }
 
+static int free_entry(lua_State *L)
+{
+    lt_entry_clear(lua_touserdata(L, 1));
+    return 0;
+}
+
 static int push_found(lua_State *L, lt_store_result got, lt_entry *e, const lt_err *err)
 {
     if (got == LT_STORE_FAILED) return lt_bind_fail(L, err);
@@ -169,26 +192,29 @@ static int push_found(lua_State *L, lt_store_result got, lt_entry *e, const lt_e
 static int find_entry(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_entry e = {0};
     size_t len;
     const char *key = luaL_checklstring(L, 3, &len);
     if (len != 64) return luaL_error(L, "a key has 64 digits");
     const char *name = luaL_checkstring(L, 2);
-    return push_found(L, lt_store_find(check_store(L), name, key, &e, &err), &e, &err);
+    lt_store *s = check_store(L);
+    lt_entry *e = lt_bind_own(L, sizeof *e, free_entry);
+    return push_found(L, lt_store_find(s, name, key, e, &err), e, &err);
 }
 
 /* store:read(file as list() names it) -> entry or false */
 static int read_entry(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_entry e = {0};
     const char *file = luaL_checkstring(L, 2);
-    return push_found(L, lt_store_read(check_store(L), file, &e, &err), &e, &err);
+    lt_store *s = check_store(L);
+    lt_entry *e = lt_bind_own(L, sizeof *e, free_entry);
+    return push_found(L, lt_store_read(s, file, e, &err), e, &err);
 }
 
 typedef struct {
     lt_store_item *items;
     size_t count, cap;
+    bool cut; /* memory did not suffice for all */
 } items;
 
 static int add_item(void *ctx, const lt_store_item *item)
@@ -197,11 +223,21 @@ static int add_item(void *ctx, const lt_store_item *item)
     if (list->count == list->cap) {
         const size_t cap = list->cap ? 2 * list->cap : 64;
         lt_store_item *grown = realloc(list->items, cap * sizeof *grown);
-        if (!grown) return -1;
+        if (!grown) {
+            list->cut = true;
+            return -1;
+        }
         list->items = grown;
         list->cap = cap;
     }
     list->items[list->count++] = *item;
+    return 0;
+}
+
+static int free_items(lua_State *L)
+{
+    const items *list = lua_touserdata(L, 1);
+    free(list->items);
     return 0;
 }
 
@@ -224,18 +260,17 @@ static void push_item(lua_State *L, const lt_store_item *item)
 static int list_entries(lua_State *L)
 {
     lt_err err = {{0}};
-    items list = {0};
     const bool verify = lua_toboolean(L, 2);
-    if (lt_store_walk(check_store(L), verify, add_item, &list, &err)) {
-        free(list.items);
-        return lt_bind_fail(L, &err);
-    }
-    lua_createtable(L, (int)list.count, 0);
-    for (size_t i = 0; i < list.count; i++) {
-        push_item(L, &list.items[i]);
+    lt_store *s = check_store(L);
+    items *list = lt_bind_own(L, sizeof *list, free_items);
+    int failed = lt_store_walk(s, verify, add_item, list, &err);
+    if (!failed && list->cut) failed = lt_fail(&err, "cache: out of memory for its list");
+    if (failed) return lt_bind_fail(L, &err);
+    lua_createtable(L, (int)list->count, 0);
+    for (size_t i = 0; i < list->count; i++) {
+        push_item(L, &list->items[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    free(list.items);
     return 1;
 }
 

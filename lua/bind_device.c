@@ -240,6 +240,7 @@ static int load_kernels(lua_State *L)
             lua_pushboolean(L, 0);
         else
             push_kernel(L, dev, builds[i].kernel);
+        builds[i].kernel = NULL; /* it is that one's now */
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     lua_insert(L, -2);

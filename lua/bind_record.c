@@ -57,19 +57,8 @@ static int check_writable(lua_State *L)
 /* A list of lines and how many were none; or what failed. Clears lines. */
 static int push_lines(lua_State *L, int failed, lt_bytes *lines, size_t bad, const lt_err *err)
 {
-    if (failed) {
-        lt_bytes_clear(lines);
-        return lt_bind_fail(L, err);
-    }
-    lua_newtable(L);
-    const char *at = lines->ptr ? lines->ptr : "", *end = at + lines->len;
-    for (lua_Integer i = 1; at < end; i++) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        lua_pushlstring(L, at, (size_t)(stop - at));
-        lua_rawseti(L, -2, i);
-        at = stop + 1;
-    }
-    lt_bytes_clear(lines);
+    if (failed) return lt_bind_fail(L, err);
+    lt_bind_lines(L, lines);
     lua_pushinteger(L, (lua_Integer)bad);
     return 2;
 }
@@ -78,22 +67,23 @@ static int push_lines(lua_State *L, int failed, lt_bytes *lines, size_t bad, con
 static int read_record(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_bytes lines = {0};
+    lt_record *r = check_record(L);
+    lt_bytes *lines = lt_bind_bytes(L);
     size_t bad = 0;
-    const int failed = lt_record_read(check_record(L), &lines, &bad, &err);
-    return push_lines(L, failed, &lines, bad, &err);
+    const int failed = lt_record_read(r, lines, &bad, &err);
+    return push_lines(L, failed, lines, bad, &err);
 }
 
 /* unseal(text of a file of records) -> as record:read */
 static int unseal(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_bytes lines = {0};
     size_t bad = 0;
     lt_span text;
     text.ptr = luaL_checklstring(L, 1, &text.len);
-    const int failed = lt_record_unseal(text, &lines, &bad, &err);
-    return push_lines(L, failed, &lines, bad, &err);
+    lt_bytes *lines = lt_bind_bytes(L);
+    const int failed = lt_record_unseal(text, lines, &bad, &err);
+    return push_lines(L, failed, lines, bad, &err);
 }
 
 /* record:append(line) */

@@ -163,20 +163,10 @@ static int gather_weight(lua_State *L)
 static int list_folder(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_bytes names = {0};
-    if (lt_weights_list(luaL_checkstring(L, 1), &names, &err)) {
-        lt_bytes_clear(&names);
-        return lt_bind_fail(L, &err);
-    }
-    lua_newtable(L);
-    const char *at = names.ptr ? names.ptr : "";
-    for (lua_Integer i = 1; *at; i++) {
-        const char *end = strchr(at, '\n');
-        lua_pushlstring(L, at, (size_t)(end - at));
-        lua_rawseti(L, -2, i);
-        at = end + 1;
-    }
-    lt_bytes_clear(&names);
+    const char *folder = luaL_checkstring(L, 1);
+    lt_bytes *names = lt_bind_bytes(L);
+    if (lt_weights_list(folder, names, &err)) return lt_bind_fail(L, &err);
+    lt_bind_lines(L, names);
     return 1;
 }
 

@@ -54,14 +54,15 @@ static int send_line(lua_State *L)
 static int receive_line(lua_State *L)
 {
     lt_err err = {{0}};
-    lt_bytes line = {0};
     lt_worker *w = check_worker(L);
-    const lt_worker_result got = lt_worker_receive(w, luaL_checknumber(L, 2), &line, &err);
+    const double seconds = luaL_checknumber(L, 2);
+    lt_bytes *line = lt_bind_bytes(L);
+    const lt_worker_result got = lt_worker_receive(w, seconds, line, &err);
     if (got == LT_WORKER_LINE)
-        lua_pushlstring(L, line.ptr ? line.ptr : "", line.len);
+        lua_pushlstring(L, line->ptr ? line->ptr : "", line->len);
     else
         lua_pushnil(L);
-    lt_bytes_clear(&line);
+    lt_bytes_clear(line);
     if (got == LT_WORKER_LINE) return 1;
     lua_pushstring(L, got == LT_WORKER_LATE ? "late" : got == LT_WORKER_AGAIN ? "again" : "gone");
     lua_pushstring(L, err.text);

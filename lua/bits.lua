@@ -32,7 +32,10 @@ end
 -- What one device makes of a case; nil and a sentence.
 local function outputs(placed, kernel, blocks, mine)
     local loaded <close>, built = placed.target.device:load(kernel)
-    if not loaded then return nil, built end
+    if not loaded then
+        if not placed.target.device:sync() then fault.device(built) end  -- it is lost
+        return nil, built
+    end
     local run = check.ready(placed, kernel, loaded, blocks)
     mine[#mine + 1] = run
     return check.outputs(run)

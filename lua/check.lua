@@ -117,8 +117,11 @@ local function launch(run, play, arrays)
     end
     for _, out in ipairs(run.outs) do
         local start = out.param.inout and run.placed.case.inputs[out.param.name]
-        fault.reach(start and out.buffer:write(start)
-            or not start and out.buffer:fill(lathe.poison(out.param.ctype)))
+        if start then
+            fault.reach(out.buffer:write(start))
+        else
+            fault.reach(out.buffer:fill(lathe.poison(out.param.ctype)))
+        end
     end
     local l = run.kernel.launch
     local ok, why = target.device:launch(run.loaded, { grid = l.grid, block = l.block,

@@ -107,6 +107,7 @@ local function check_kernel(target, job, placed, kernel, options)
     local loaded <close>, built = target.device:load(kernel)
     sum.text_lines = lines_of(kernel.text)
     if not loaded then
+        if not target.device:sync() then fault.device(built) end  -- the device is lost
         sum.failed = built
         return sum
     end

@@ -47,14 +47,19 @@ static void clear_request(request *r)
     *r = (request){.lock = -1};
 }
 
-static int open_session(lt_err *err)
+void lt_jit_close(void)
 {
-    const char *dir = lt_config_text(LT_SET_CACHE_DIR), *nvrtc = lt_config_text(LT_SET_NVRTC);
-    if (session.store && !strcmp(session.dir, dir) && !strcmp(session.nvrtc, nvrtc)) return 0;
     lt_store_close(session.store);
     free(session.dir);
     free(session.nvrtc);
     memset(&session, 0, sizeof session);
+}
+
+static int open_session(lt_err *err)
+{
+    const char *dir = lt_config_text(LT_SET_CACHE_DIR), *nvrtc = lt_config_text(LT_SET_NVRTC);
+    if (session.store && !strcmp(session.dir, dir) && !strcmp(session.nvrtc, nvrtc)) return 0;
+    lt_jit_close();
     session.dir = strdup(dir);
     session.nvrtc = strdup(nvrtc);
     if (!session.dir || !session.nvrtc) return lt_fail(err, "cache: out of memory");

@@ -104,14 +104,24 @@ run_check() {
     count check $status "$log" $((variants - failed)) "$failed" 0
 }
 
-# A few of the faults that tests/long/faults.sh walks through.
-run_faults() {
-    local log=$scratch/faults.out
-    timeout 300 tests/fault/walk.sh "$build" 3 >"$log" 2>&1
-    local status=$? runs failed
+walk() { # walk NAME COMMAND..
+    local name=$1 log=$scratch/$1.out status runs failed
+    shift
+    timeout 300 "$@" >"$log" 2>&1
+    status=$?
     runs=$(total "$log" '^[0-9]+ runs')
     failed=$(total "$log" '^[0-9]+ broke')
-    count faults $status "$log" $((runs - failed)) "$failed" 0
+    if [ $status = 77 ]; then
+        count "$name" 0 "$log" 0 0 1
+    else
+        count "$name" $status "$log" $((runs - failed)) "$failed" 0
+    fi
+}
+
+# A few of the faults that tests/long/faults.sh and tests/long/driver.sh walk through.
+run_faults() {
+    walk faults tests/fault/walk.sh "$build" 3
+    walk driver tests/fault/driver.sh "$build" 1 check bench tune run
 }
 
 # Every kept input of the fuzzer once more: each is taken or refused with a sentence.

@@ -91,7 +91,9 @@ end
 function requests.try(self, knobs, text)
     local kernel = kernel_of(self, knobs, text)
     local loaded <close>, why = self.target.device:load(kernel)
-    if not loaded then return "compile-failed", why end
+    if not loaded then  -- a device that is lost says nothing about the candidate's text
+        return self.target.device:sync() and "compile-failed" or "device-error", why
+    end
     local refused = refuse_other(self, kernel, loaded)
     if refused then return table.unpack(refused) end
     local run <close> = check.ready(self.copies[1], kernel, loaded)

@@ -348,6 +348,14 @@ int lt_cuda_count(void)
         lt_debug(1, "%s", err.text);
         return 0;
     }
-    if (cu.Init(0) || cu.DeviceGetCount(&count)) return 0;
-    return count;
+    const char *call = "cuInit";
+    lt_cu_result result = cu.Init(0);
+    if (!result) {
+        call = "cuDeviceGetCount";
+        result = cu.DeviceGetCount(&count);
+    }
+    if (!result) return count;
+    lt_cuda_check(&cu, result, call, &err);
+    lt_debug(result == LT_CU_NO_DEVICE ? 1 : 0, "cuda: no GPU can be used: %s", err.text);
+    return 0;
 }

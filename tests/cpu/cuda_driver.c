@@ -2,14 +2,10 @@
  * driver is missing, too old or not one. */
 #include "cuda_fake.h"
 #include "runtime/device.h"
+#include "store_kit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define assert_holds(text, part)                                                                   \
     do {                                                                                           \
@@ -117,6 +113,28 @@ static void a_result_is_told_with_call_text_and_number(void **state)
     assert_string_equal(err.text, "cuMemAlloc: an error that the driver cannot name (12345)");
 }
 
+/* Without a word the CPU device would take the place of a GPU that is only out of order. */
+static void a_driver_that_cannot_begin_is_said_and_a_machine_without_a_gpu_is_not(void **state)
+{
+    (void)state;
+    static const struct {
+        int result;
+        const char *said;
+    } cases[] = {{999, "lathe: cuda: no GPU can be used: cuInit: an error that the driver cannot "
+                       "name (999)\n"},
+                 {LT_CU_NO_DEVICE, ""}};
+    for (size_t i = 0; i < lt_countof(cases); i++) {
+        char said[300];
+        lt_cuda_fake *fake = lt_cuda_fake_use();
+        fake->fail_at = 1;
+        fake->fail_with = cases[i].result;
+        const int old = begin_capture();
+        assert_int_equal(lt_cuda_count(), 0);
+        end_capture(old, said, sizeof said);
+        assert_string_equal(said, cases[i].said);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +143,7 @@ int main(void)
         cmocka_unit_test(an_old_driver_is_refused_in_one_sentence),
         cmocka_unit_test(a_missing_library_is_one_sentence),
         cmocka_unit_test(a_result_is_told_with_call_text_and_number),
+        cmocka_unit_test(a_driver_that_cannot_begin_is_said_and_a_machine_without_a_gpu_is_not),
     };
     return cmocka_run_group_tests_name("cuda_driver", tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ typedef struct {
     int fail_with;             /* with this result */
     int fault_at;              /* the kernel that faults, counted from 1; 0 = none */
     const char *told_by;       /* the call that tells of the fault: "StreamSynchronize" */
+    bool zeros;                /* memory is filled with zeros, whatever byte is asked for */
     double node_us, replay_us; /* a kernel takes, a replay of a graph adds */
     double drift_us;           /* by which replay_us grows with each */
     /* seen by the test */

@@ -246,28 +246,36 @@ static void a_damaged_entry_is_compiled_again_and_replaced(void **state)
     assert_int_equal(count_entries(NULL), 1);
 }
 
-/* Whole, with the right key, but not the image of this kernel. */
-static void an_entry_with_another_kernels_image_is_compiled_again(void **state)
+/* An entry that is whole and has the key of s, with the image of `wrong`: compiled again. */
+static void check_image_of(const lt_source *s, const lt_source *wrong)
 {
-    (void)state;
-    need_nvrtc();
     lt_err err;
     lt_store *store = NULL;
     lt_entry e = {0};
     lt_jit_report report;
-    const lt_source s = simple();
-    const lt_source wrong = source("wrong__n1__one", ONE("wrong__n1__one", "y[0] = 2.0f;"));
-    assert_int_equal(load(&wrong, &report, &err), 0);
-    assert_int_equal(lt_store_open(&store, NULL, &err), 0);
-    assert_int_equal(lt_store_find(store, wrong.name, report.key, &e, &err), LT_STORE_HIT);
-    lt_bytes_clear(&e.key_text);
     char key[65];
-    assert_int_equal(lt_jit_key(&s, &e.key_text, key, &err), 0);
-    assert_int_equal(lt_store_publish(store, s.name, key, &e, &err), 0);
-    load_from(&s, LT_FROM_COMPILER);
-    load_from(&s, LT_FROM_CACHE);
+    assert_int_equal(load(wrong, &report, &err), 0);
+    assert_int_equal(lt_store_open(&store, NULL, &err), 0);
+    assert_int_equal(lt_store_find(store, wrong->name, report.key, &e, &err), LT_STORE_HIT);
+    lt_bytes_clear(&e.key_text);
+    assert_int_equal(lt_jit_key(s, &e.key_text, key, &err), 0);
+    assert_int_equal(lt_store_publish(store, s->name, key, &e, &err), 0);
+    load_from(s, LT_FROM_COMPILER);
+    load_from(s, LT_FROM_CACHE);
     lt_entry_clear(&e);
     lt_store_close(store);
+}
+
+static void an_entry_with_another_kernels_image_is_compiled_again(void **state)
+{
+    (void)state;
+    need_nvrtc();
+    const lt_source s = simple();
+    const lt_source wrong = source("wrong__n1__one", ONE("wrong__n1__one", "y[0] = 2.0f;"));
+    lt_source other = s;
+    other.arch = "sm_121a";
+    check_image_of(&s, &wrong);
+    check_image_of(&s, &other);
 }
 
 static void without_jit_a_miss_is_an_error_that_names_the_kernel(void **state)

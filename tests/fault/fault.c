@@ -4,7 +4,8 @@
  * fails none. FAULT_ON=1: all later ones too, as when memory or the disk is used up.
  * FAULT_IN=child: only in processes that the program starts again (`lathe --word`), parent: only in
  * the others. FAULT_LOG: a file that gets a line `fault KIND N` when it happens and, when the
- * process ends, `count KIND N` of each kind and `live N`: allocations that were not freed. Says
+ * process ends, `count KIND N` of each kind and `left WHAT N` of what it did not give back: blocks
+ * of memory, files that it opened, bytes that it mapped, children that it did not wait for. Says
  * nothing on the program's own streams. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
@@ -22,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef enum { NONE, ALLOC, OPEN, READ, WRITE, RENAME, SYNC, MAP, SPAWN, KINDS } kind;
@@ -38,7 +40,9 @@ static kind chosen;
 static long at;
 static bool on;
 static const char *log_path;
-static atomic_long calls[KINDS], live;
+static atomic_long calls[KINDS], blocks, mapped;
+static int files;   /* open when the process began */
+static bool counts; /* what is left: not where a library of others, NVRTC, ends with the process */
 
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
@@ -73,17 +77,28 @@ static bool fails(kind k)
     return true;
 }
 
+static int count_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
 __attribute__((constructor)) static void begin(int argc, char **argv)
 {
+    static char out[4096];
     const char *name = getenv("FAULT_KIND"), *number = getenv("FAULT_AT");
     const char *where = getenv("FAULT_IN"), *lasting = getenv("FAULT_ON");
     const bool is_child = argc > 1 && !strncmp(argv[1], "--", 2);
+    counts = !is_child || strcmp(argv[1], "--nvrtc-child");
     if (where && is_child != !strcmp(where, "child")) return;
     log_path = getenv("FAULT_LOG");
     at = number ? atol(number) : 0;
     on = lasting && !strcmp(lasting, "1");
     for (kind k = ALLOC; name && k < KINDS; k++)
         if (!strcmp(kinds[k].name, name)) chosen = k;
+    setvbuf(stdout, out, _IOFBF, sizeof out); /* so that libc allocates none */
+    files = count_files();
     begun = true;
 }
 
@@ -92,44 +107,48 @@ __attribute__((destructor)) static void end(void)
     if (!begun) return;
     begun = false;
     for (kind k = ALLOC; k < KINDS; k++) note("count %s %ld\n", kinds[k].name, (long)calls[k]);
-    note("live %ld\n", (long)live);
+    if (!counts) return;
+    note("left blocks %ld\n", (long)blocks);
+    note("left files %d\n", count_files() - files);
+    note("left mapped %ld\n", (long)mapped);
+    note("left children %d\n", waitpid(-1, NULL, WNOHANG) >= 0);
 }
 
 /* ---- memory ---- */
 
-static void *count_live(void *p)
+static void *count_block(void *p)
 {
-    if (p) atomic_fetch_add(&live, 1);
+    if (p) atomic_fetch_add(&blocks, 1);
     return p;
 }
 
 void *malloc(size_t bytes)
 {
-    return fails(ALLOC) ? NULL : count_live(__libc_malloc(bytes));
+    return fails(ALLOC) ? NULL : count_block(__libc_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return fails(ALLOC) ? NULL : count_live(__libc_calloc(count, bytes));
+    return fails(ALLOC) ? NULL : count_block(__libc_calloc(count, bytes));
 }
 
 void *realloc(void *old, size_t bytes)
 {
     if (bytes && fails(ALLOC)) return NULL;
     void *p = __libc_realloc(old, bytes);
-    if (!old) count_live(p);
-    if (old && !bytes) atomic_fetch_sub(&live, 1);
+    if (!old) count_block(p);
+    if (old && !bytes) atomic_fetch_sub(&blocks, 1);
     return p;
 }
 
 void *aligned_alloc(size_t align, size_t bytes)
 {
-    return fails(ALLOC) ? NULL : count_live(__libc_memalign(align, bytes));
+    return fails(ALLOC) ? NULL : count_block(__libc_memalign(align, bytes));
 }
 
 void free(void *p)
 {
-    if (p) atomic_fetch_sub(&live, 1);
+    if (p) atomic_fetch_sub(&blocks, 1);
     __libc_free(p);
 }
 
@@ -182,9 +201,21 @@ HIDE(WRITE, int, -1, ftruncate, (int fd, off_t bytes), (fd, bytes))
 HIDE(RENAME, int, -1, rename, (const char *from, const char *to), (from, to))
 HIDE(RENAME, int, -1, renameat, (int a, const char *from, int b, const char *to), (a, from, b, to))
 HIDE(SYNC, int, -1, fsync, (int fd), (fd))
-HIDE(MAP, void *, MAP_FAILED, mmap,
-     (void *p, size_t bytes, int prot, int flags, int fd, off_t from),
-     (p, bytes, prot, flags, fd, from))
+void *mmap(void *p, size_t bytes, int prot, int flags, int fd, off_t from)
+{
+    if (fails(MAP)) return MAP_FAILED;
+    p = (void *)syscall(SYS_mmap, p, bytes, prot, flags, fd, from);
+    if (p != MAP_FAILED) atomic_fetch_add(&mapped, (long)bytes);
+    return p;
+}
+
+int munmap(void *p, size_t bytes)
+{
+    const int result = (int)syscall(SYS_munmap, p, bytes);
+    if (!result) atomic_fetch_sub(&mapped, (long)bytes);
+    return result;
+}
+
 HIDE(MAP, int, -1, mprotect, (void *p, size_t bytes, int prot), (p, bytes, prot))
 HIDE(SPAWN, pid_t, -1, fork, (void), ())
 HIDE(SPAWN, int, -1, pipe, (int ends[2]), (ends))

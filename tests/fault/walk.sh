@@ -2,12 +2,14 @@
 # walk.sh BUILD POINTS [COMMAND..]: whole commands in which the n-th call of one kind fails, once
 # and from then on: n = 1.. to the last call, or POINTS of them, evenly spread. Each must end with
 # 0..3 and one sentence that names something; 0 with what it prints where nothing fails. What it
-# leaves is whole: entries, records, files. Prints the counts and what broke a rule.
+# leaves is whole: entries, records, files; and it gives back what it took. Prints the counts and
+# what broke a rule.
 set -u
 build=$(realpath "$1") points=$2
 shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+. tests/fault/rules.sh
 export LATHE_DEVICE=cpu LATHE_JOBS=1
 tree=$PWD
 cp "$build/lathe" "$work/lathe" # far from the checkout: the files inside the program
@@ -58,34 +60,6 @@ start() {
         LATHE_CACHE_DIR="$folder/cache" "$@" "$lathe" ${commands[$command]} >out 2>err)
 }
 
-# What a command prints without what differs from run to run.
-plain() { sed -E "s#$work/[a-z0-9_]*##g; s/[0-9]+(\.[0-9]+)?/N/g; s/  +/ /g; s/--+/-/g" "$1"; }
-
-say() { # say WHERE SENTENCE
-    echo "$1: $2: $(tr '\n' '|' <"${1%% *}/err" | cut -c1-300)" >>"$work/faults"
-}
-
-# Is what was left whole?
-check_left() { # check_left WHERE
-    local folder=${1%% *} file
-    for file in "$folder"/cache/.*.private "$folder"/cache/tuned/.*.private "$folder"/*.part; do
-        [ -e "$file" ] && say "$1" "left ${file##*/}"
-    done
-    if [ -d "$folder/cache" ]; then
-        LATHE_CACHE_DIR=$folder/cache "$lathe" cache verify >"$folder/verify" 2>&1 ||
-            say "$1" "damaged entries: $(head -n 3 "$folder/verify")"
-    fi
-    for file in "$folder"/cache/tuned/*.tuned; do
-        [ -s "$file" ] || continue
-        LATHE_CACHE_DIR=$folder/other "$lathe" tune --merge "$file" >"$folder/merge" 2>&1
-        grep -q 'torn or foreign' "$folder/merge" && say "$1" "a torn line in ${file##*/}"
-    done
-    if [ -e "$folder/out.safetensors" ]; then
-        cmp -s "$folder/out.safetensors" "$work/clean_check_out/out.safetensors" ||
-            say "$1" "out.safetensors is not whole"
-    fi
-}
-
 judge() { # judge WHERE COMMAND STATUS
     local folder=${1%% *} command=$2 status=$3
     case $status in
@@ -99,6 +73,15 @@ judge() { # judge WHERE COMMAND STATUS
     esac
     grep -qE 'stack traceback|a bug of the program|\(null\)' "$folder/err" && say "$1" "a bug"
     check_left "$1"
+    check_given_back "$1" "$command"
+}
+
+# The blocks of a command's settings: one each, and the home's cache folder.
+settings_of() { # settings_of COMMAND
+    local count
+    count=$(env LATHE_CACHE_DIR=x sh -c 'env | grep -c ^LATHE_')
+    case $1 in gen_checkout | build_dump | tune*) count=$((count + 1)) ;; esac
+    echo $((count + 1))
 }
 
 # "kind count" of the calls that a command makes in its process that makes most of them.
@@ -106,6 +89,7 @@ clean() { # clean COMMAND
     local folder=$work/clean_$1
     begin "$folder" "$1"
     start "$folder" "$1" || return 1
+    is_clean "$folder/log" "$(settings_of "$1")" >&2 || return 1
     plain "$folder/out" >"$folder/plain"
     awk '$1 == "count" && $3 > n[$2] { n[$2] = $3 } END { for (k in n) print k, n[k] }' \
         "$folder/log" | sort
@@ -178,15 +162,4 @@ done
 worker 0 &
 worker 1 &
 wait
-cat "$work"/done? | awk '
-    { of[$2]++; ended[$3]++; hit += $4 > 0 }
-    END {
-        printf "%d runs, %d met their fault;", NR, hit
-        for (s in ended) printf " %d ended with %s", ended[s], s
-        printf ";"
-        for (k in of) printf " %s %d", k, of[k]
-        print ""
-    }'
-sort "$work/faults" | sed "s#^$work/w[01] ##" >"$work/sorted"
-head -n 60 "$work/sorted"
-[ ! -s "$work/sorted" ] || { echo "$(wc -l <"$work/sorted") broke a rule"; exit 1; }
+finish

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Processes that build the same kernels together on an empty cache, one of them killed at a random
 # moment: the others succeed, no reader ever sees an entry that is not whole, each is there once.
+# In every second round another one empties the cache over and over meanwhile.
 # ROUNDS (8) times 16 processes and 22 kernels; SEED chooses whom to kill and when.
 set -u
 lathe=$(realpath "$1")/lathe
@@ -24,10 +25,22 @@ entries() { find "$LATHE_CACHE_DIR" -regextype posix-extended -regex '.*\.[0-9a-
 kernels=$(entries)
 [ "$kernels" -ge 20 ] || fail "there are $kernels kernels"
 
+# Empties the cache until the file `busy` goes; adds what it removed to the file `removed`.
+collect() {
+    while [ -e "$work/busy" ]; do
+        LATHE_CACHE_LIMIT=0 "$lathe" cache gc >>"$work/removed" 2>&1 || echo "gc failed"
+    done
+}
+
 killed=0 verified=0
 for round in $(seq "$rounds"); do
     rm -rf "$work/a"
     pids=()
+    if [ $((round % 2)) = 0 ]; then
+        : >"$work/busy"
+        collect >"$work/collected" &
+        collector=$!
+    fi
     for _ in $(seq $processes); do
         # shellcheck disable=SC2086 # words
         "$lathe" $words >>"$work/out" 2>&1 &
@@ -42,6 +55,15 @@ for round in $(seq "$rounds"); do
         wait "${pids[$i]}" || [ "$i" = $victim ] ||
             fail "round $round: process $i failed: $(tail -n 5 "$work/out")"
     done
+    if [ -e "$work/busy" ]; then
+        rm "$work/busy"
+        wait "$collector"
+        [ -s "$work/collected" ] && fail "round $round: $(tail -n 5 "$work/removed")"
+        build >"$work/out" 2>&1 || fail "round $round: $(tail -n 5 "$work/out")"
+    fi
     [ "$(entries)" = "$kernels" ] || fail "round $round: $(entries) entries, not $kernels"
 done
-echo "$rounds rounds of $processes processes and $kernels kernels: $killed killed, $verified reads"
+removed=$(awk '{ n += $2 } END { print n + 0 }' "$work/removed")
+echo "$rounds rounds of $processes processes and $kernels kernels: $killed killed," \
+    "$verified reads, $removed entries removed meanwhile"
+[ "$rounds" -lt 2 ] || [ "$removed" -gt 0 ]

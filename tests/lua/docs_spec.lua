@@ -77,6 +77,18 @@ describe("docs/pitfalls.md", function()
     end)
 end)
 
+describe("docs/testing.md", function()
+    it("names C tests that exist, in the file that has them", function()
+        local count = 0
+        for file, name in read("docs/testing.md"):gmatch("([a-z_]+%.c): `([a-z0-9_]+)`") do
+            count = count + 1
+            local tests = read("tests/cpu/" .. file)
+            assert(tests:find(("void %s(void **state)"):format(name), 1, true), name)
+        end
+        assert.truthy(count >= 5)
+    end)
+end)
+
 describe("README.md and docs", function()
     it("link to files that exist", function()
         for _, path in ipairs({ "README.md", "docs/family.md", "docs/tour.md", "docs/cache.md" }) do
