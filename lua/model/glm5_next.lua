@@ -61,27 +61,16 @@ end
 local function kda(w, c, layer)
     local n, heads, d = w.n, c.kda_heads, c.kda_dim
     local stride, b_offset = kda_projections(w, c, layer)
-    local channels = 3 * n.kda
-    w:op("KDA_RECUR", "kda_conv.tokens",
-        { M = n.M, HEADS = heads, D = d, STRIDE = stride, SLOTS = 1 }, {
-            y = "conv", x = "front", slot = "/slot", snaps = "/snaps",
-            window = w:state("window", "f32", { 1, channels, 4 }, 0),
-            taps = w:plain(
-                { layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
-        })
-    w:op("KDA_FRONT", "kda_gates", {
-        M = n.M, HEADS = heads, D = d, FSTRIDE = n.kda, FOFFSET = 0, BSTRIDE = stride,
-        BOFFSET = b_offset,
+    w:op("KDA_RECUR", "kda_decode", {
+        M = n.M, TOKENS = n.M, HEADS = heads, D = d, STRIDE = stride, BOFFSET = b_offset, SLOTS = 1,
     }, {
-        g = "decay", beta = "beta", f = "f", b = "front",
-        a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
-    })
-    w:op("KDA_RECUR", "kda_recurrent.tokens", { M = n.M, HEADS = heads, D = d, SLOTS = 1 }, {
-        o = "o", x = "conv", g = "decay", beta = "beta", slot = "/slot", snaps = "/snaps",
+        y = "gated", x = "front", f = "f", gate = "g", slots = "/slot", snaps = "/snaps",
         state = w:state("state", "f32", { 1, heads, d, d }, 0),
+        window = w:state("window", "f32", { 1, 3 * n.kda, 4 }, 0),
+        taps = w:plain({ layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
+        a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
+        w = w:plain(layer["kda.o_norm"], "bf16"),
     })
-    w:op("KDA_BACK", "kda_out", { M = n.M, HEADS = heads, D = d, GSTRIDE = n.kda, GOFFSET = 0 },
-        { y = "gated", o = "o", gate = "g", w = w:plain(layer["kda.o_norm"], "bf16") })
     w:gemv("KDA_BACK", "y", "gated", w.recipe.kda, { layer["kda.o"] })
 end
 

@@ -101,8 +101,8 @@ LT_DEV float decay_of(const float *tap, float f)
 }
 
 // They go to shared memory. pool: of windows; lane t of kept has the slot for what token t leaves, or -1.
-LT_DEV void input_make(float *tokens, const float *in, int i, int t0, float *now, const float *tap, float *pool, int kept,
-                       int head)
+LT_DEV void input_make(float *tokens, const float *in, int i, int t0, float *now, const float *tap, float *pool,
+                       int kept, int head)
 {
     LT_UNROLL(TOGETHER)
     for (int t = 0; t < TOGETHER && t0 + t < TOKENS; t++) {
