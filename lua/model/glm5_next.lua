@@ -36,8 +36,9 @@ end
 
 -- ---- KDA ----
 
--- All that reads xn as one product, q, k, v, f_a, g_a, b, where what reads f_a and g_a takes
--- slices; else these two are products of their own. Columns of "front", and the first one of b.
+-- "f" and "g". In W8A8 all that reads xn is one product, q, k, v, f_a, g_a, b, and so is what reads
+-- f_a and g_a, as slices of its rows; else each of these is a product of its own. Columns of
+-- "front", and the first one of b.
 local function kda_projections(w, c, layer)
     local formats, channels, rank = w.recipe, 3 * w.n.kda, c.kda_dim
     local q, k, v, b = layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"]
@@ -46,15 +47,16 @@ local function kda_projections(w, c, layer)
         stride, offset = stride + 2 * rank, offset + 2 * rank
         w:gemv("KDA_FRONT", "front", "xn", formats.kda,
             { q, k, v, layer["kda.f_a"], layer["kda.g_a"], b })
-        w:quantise_pair("KDA_FRONT", "front", { "f_a", "g_a" },
-            { M = w.n.M, K = rank, STRIDE = stride, OFFSET = channels })
-    else
-        w:gemv("KDA_FRONT", "front", "xn", formats.kda, { q, k, v, b })
-        w:gemv("KDA_FRONT", "f_a", "xn", formats.kda, { layer["kda.f_a"] })
-        w:gemv("KDA_FRONT", "g_a", "xn", formats.kda, { layer["kda.g_a"] })
+        w:gemv_pair("KDA_FRONT", { "f", "g" }, "front", { layer["kda.f_b"], layer["kda.g_b"] },
+            stride, channels)
+        return stride, offset
     end
-    w:gemv("KDA_FRONT", "f", "f_a", formats.kda_gates, { layer["kda.f_b"] })
-    w:gemv("KDA_FRONT", "g", "g_a", formats.kda_gates, { layer["kda.g_b"] })
+    w:gemv("KDA_FRONT", "front", "xn", formats.kda, { q, k, v, b })
+    for _, name in ipairs({ "f", "g" }) do
+        w:gemv("KDA_FRONT", name .. "_a", "xn", formats.kda, { layer["kda." .. name .. "_a"] })
+        w:gemv("KDA_FRONT", name, name .. "_a", formats.kda_gates,
+            { layer["kda." .. name .. "_b"] })
+    end
     return stride, offset
 end
 

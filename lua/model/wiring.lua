@@ -101,17 +101,6 @@ function wiring:quantise_e4m3(section, x, k)
     return x .. ".e4m3", x .. ".scale"
 end
 
--- Two slices of x that lie side by side, under names of their own: what reads these finds them
--- quantised. shape: of w8a8_act_quant_pair.
-function wiring:quantise_pair(section, x, names, shape)
-    local first, second = names[1], names[2]
-    self:op(section, "w8a8_act_quant_pair", shape, {
-        q = first .. ".e4m3", sx = first .. ".scale", q2 = second .. ".e4m3",
-        sx2 = second .. ".scale", x = x,
-    }, x .. ".quant")
-    self.quantised[first], self.quantised[second] = true, true
-end
-
 -- Has the checkpoint a scale for the input of each of these weights? A BF16 one has none.
 local function has_input_scale(parts)
     for _, part in pairs(parts) do
@@ -176,6 +165,17 @@ function wiring:gemv(section, y, x, format, parts)
     end
     local q, sx = self:quantise_e4m3(section, x, k)
     self:op(section, "w8a8_gemv", shape, { y = y, x = q, sx = sx, w = w, sw = sw }, y)
+end
+
+-- ys[1] and ys[2]: W8A8 products of two slices of x that lie side by side from column `offset` of
+-- rows of `stride` on, with the rows of parts[1] and of parts[2].
+function wiring:gemv_pair(section, ys, x, parts, stride, offset)
+    local n, k = rows_of(parts)
+    local weight = self:weight("rows", parts, "w8a8", parts)
+    self:op(section, "w8a8_gemv_pair",
+        { M = self.n.M, N = n, K = k, STRIDE = stride, OFFSET = offset }, {
+            y = ys[1], y2 = ys[2], x = x, w = array_of(weight, "w"), sw = array_of(weight, "sw"),
+        }, table.concat(ys, "_"))
 end
 
 return wiring

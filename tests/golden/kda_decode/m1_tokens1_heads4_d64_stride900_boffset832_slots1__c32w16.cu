@@ -16,6 +16,7 @@ enum {
     DEPTH = RUNS * STEPS,                          // D, and what lies beyond it: zeros
     EACH = (4 * DEPTH + THREADS - 1) / THREADS,    // inputs of a thread, of all those of the head
     LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
+    ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 8 ? TOKENS : 8,            // tokens whose inputs are asked for at once
     DECAY = 0, QUERY = 1, KEY = 2, VALUE = 3,      // inputs of a channel, and their words in shared memory
     BETA = 4 * DEPTH, KEY_SCALE, QUERY_SCALE, PRODUCT,
@@ -204,16 +205,18 @@ kda_decode__m1_tokens1_heads4_d64_stride900_boffset832_slots1__c32w16(bf16 *y, f
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, v0 = blockIdx.x * WIDE, head = blockIdx.y;
     const int k0 = threadIdx.x / COLS * STEPS, column = v0 + threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.z * TOKENS, at = row * HEADS + head;
-    const int own = slots[blockIdx.z], from = SLOTS > 1 && own > 0 ? own : 0;
+    const int own = slots[blockIdx.z], from = ONLY ? 0 : own;
     const int kept = lane < TOKENS ? snaps[row + lane] : -1;
-    float *const mine = state + ((size_t)from * HEADS + head) * D * D;
-    float *const past = window + (size_t)from * CHANNELS * 4;
+    float *const mine = state + ((i64)from * HEADS + head) * D * D;
+    float *const past = window + (i64)from * CHANNELS * 4;
     float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, in[EACH][TOGETHER];
     float s[STEPS][4], weight[LANES], open[LANES], b = 0.0f;
 
-    state_load(s, mine, k0, column);
-    inputs_load(tap, now, taps, past, a_log, dt_bias, head);
-    gate_load(weight, w, lane);
+    if (from >= 0) {
+        state_load(s, mine, k0, column);
+        inputs_load(tap, now, taps, past, a_log, dt_bias, head);
+        gate_load(weight, w, lane);
+    }
     lt_pdl_wait();
     lt_pdl_launch();
     if (own < 0) return;
