@@ -13,6 +13,7 @@ local RUNS <const> = 32          -- whose sums one thread adds
 
 local function channels(s) return 3 * s.HEADS * s.D end
 local function sequences(s) return s.M // s.TOKENS end
+local function helpers(s) return math.min(4, (s.D + 31) // 32) end  -- warps without a state
 local function parts(s, v) return (s.D + 4 * v.cols - 1) // (4 * v.cols) end
 local function runs(v) return 32 * v.warps // v.cols end             -- of k
 local function steps(s, v) return (s.D + runs(v) - 1) // runs(v) end  -- k of a run
@@ -84,8 +85,8 @@ return family("kda_decode", {
 
     launch = function(s, v)
         return {
-            grid = { parts(s, v), s.HEADS, sequences(s) }, block = 32 * v.warps,
-            shared = 4 * s.TOKENS * (4 * runs(v) * steps(s, v) + 4),
+            grid = { parts(s, v), s.HEADS, sequences(s) }, block = 32 * (v.warps + helpers(s)),
+            shared = 4 * s.TOKENS * (5 * runs(v) * steps(s, v) + 4),
         }
     end,
     work = function(s)

@@ -1,13 +1,16 @@
 /* family kda_decode rev 1, shape m1_tokens1_heads4_d64_stride900_boffset832_slots1, variant c32w16, class delta16x4 */
-// KDA from the rows of its projections to the gated norm: block (part, head, sequence). A block has WIDE columns of the
-// head's state in registers, thread (run, c) columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1, from the first token
-// to the last. q and k are in shared memory as SiLU leaves them, and their norms go to the sums over k:
+// KDA from the rows of its projections to the gated norm: block (part, head, sequence). WARPS warps have WIDE columns of
+// the head's state in registers, thread (run, c) columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1, from the first
+// token to the last; HELPERS more make what a token needs once. q and k are in shared memory as SiLU leaves them, and
+// their norms go to the sums over k:
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
 enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, STRIDE = 900, BOFFSET = 832, SLOTS = 1, COLS = 32, WARPS = 16 };
 enum {
-    THREADS = 32 * WARPS,
+    THREADS = 32 * WARPS,                          // that have a state
+    HELPERS = D < 128 ? (D + 31) / 32 : 4,
+    ALL = WARPS + HELPERS,
     CHANNELS = 3 * HEADS * D,
     WIDE = 4 * COLS,                               // columns of a block
     PARTS = (D + WIDE - 1) / WIDE,                 // blocks of a head
@@ -16,11 +19,13 @@ enum {
     DEPTH = RUNS * STEPS,                          // D, and what lies beyond it: zeros
     EACH = (4 * DEPTH + THREADS - 1) / THREADS,    // inputs of a thread, of all those of the head
     LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
+    GATES = (LANES + HELPERS - 1) / HELPERS,       // channels of a helper's thread
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 8 ? TOKENS : 8,            // tokens whose inputs are asked for at once
     DECAY = 0, QUERY = 1, KEY = 2, VALUE = 3,      // inputs of a channel, and their words in shared memory
-    BETA = 4 * DEPTH, KEY_SCALE, QUERY_SCALE, PRODUCT,
-    TOKEN = 4 * DEPTH + 4
+    FACTOR = 4 * DEPTH,                            // of a channel of the norm
+    KEY_SCALE = 5 * DEPTH, QUERY_SCALE, PRODUCT, BETA,
+    TOKEN = 5 * DEPTH + 4
 };
 
 LT_DEV void load4(float *to, const float *from)
@@ -78,13 +83,13 @@ LT_DEV void inputs_load(float (*tap)[4], float (*now)[4], const float *taps, con
 }
 
 // Asks for the tokens t0 and on of input i. f: of the head; x: rows of q | k | v.
-LT_DEV void input_read(float *in, int i, int t0, const bf16 *f, const bf16 *x, int head)
+LT_DEV void input_read(bf16 *in, int i, int t0, const bf16 *f, const bf16 *x, int head)
 {
     const bf16 *from = is_channel(i) ? x + channel_of(i, head) : f + i;
     const size_t stride = is_channel(i) ? STRIDE : HEADS * D;
     LT_UNROLL(TOGETHER)
     for (int t = 0; t < TOGETHER; t++)
-        in[t] = is_live(i) && t0 + t < TOKENS ? lt_bf16_f32(from[(t0 + t) * stride]) : 0.0f;
+        in[t] = is_live(i) && t0 + t < TOKENS ? from[(t0 + t) * stride] : lt_f32_bf16(0.0f);
 }
 
 // The window takes x in; the taps on it, and SiLU.
@@ -102,14 +107,14 @@ LT_DEV float decay_of(const float *tap, float f)
 }
 
 // They go to shared memory. pool: of windows; lane t of kept has the slot for what token t leaves, or -1.
-LT_DEV void input_make(float *tokens, const float *in, int i, int t0, float *now, const float *tap, float *pool,
+LT_DEV void input_make(float *tokens, const bf16 *in, int i, int t0, float *now, const float *tap, float *pool,
                        int kept, int head)
 {
     LT_UNROLL(TOGETHER)
     for (int t = 0; t < TOGETHER && t0 + t < TOKENS; t++) {
         float v = 0.0f;
-        if (is_channel(i)) v = convolve(now, tap, in[t]);
-        else if (is_live(i)) v = decay_of(tap, in[t]);
+        if (is_channel(i)) v = convolve(now, tap, lt_bf16_f32(in[t]));
+        else if (is_live(i)) v = decay_of(tap, lt_bf16_f32(in[t]));
         if (is_input(i)) tokens[(t0 + t) * TOKEN + i % DEPTH * 4 + kind_of(i)] = v;
         const int to = (int)lt_shfl_u32(0xffffffffu, (u32)kept, t0 + t);
         if (to >= 0 && blockIdx.x == 0 && is_channel(i))
@@ -117,34 +122,47 @@ LT_DEV void input_make(float *tokens, const float *in, int i, int t0, float *now
     }
 }
 
-// What a token's norms and beta make of its sums over k. A warp has one.
-LT_DEV void token_scales(float *token, float b, int lane)
+// What the norm multiplies channels with, and beta, of all tokens. gate, b: of the head and its first token. All that is
+// needed first is asked for at once.
+LT_DEV void helper_make(float *tokens, const bf16 *weight, const bf16 *gate, const bf16 *b)
 {
-    float keys = 0.0f, queries = 0.0f, product = 0.0f;
+    const int j = threadIdx.x - THREADS;
+    bf16 logit = lt_f32_bf16(0.0f), open[TOGETHER];
+    if (j < TOKENS) logit = b[(size_t)j * STRIDE];
+    for (int n = 0; n < GATES; n++) {
+        const int d = j + n * 32 * HELPERS;
+        if (d >= D) continue;
+        for (int t0 = 0; t0 < TOKENS; t0 += TOGETHER) {
+            LT_UNROLL(TOGETHER)
+            for (int t = 0; t < TOGETHER && t0 + t < TOKENS; t++) open[t] = gate[(size_t)(t0 + t) * HEADS * D + d];
+            LT_UNROLL(TOGETHER)
+            for (int t = 0; t < TOGETHER && t0 + t < TOKENS; t++)
+                tokens[(t0 + t) * TOKEN + FACTOR + d] = lt_bf16_f32(weight[n]) * lt_sigmoid(lt_bf16_f32(open[t]));
+        }
+    }
+    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
+}
+
+// One of the sums of a token's queries and keys. A warp has one.
+LT_DEV void token_scale(float *token, int which, int lane)
+{
+    const int first = which == KEY_SCALE ? KEY : QUERY, second = which == QUERY_SCALE ? QUERY : KEY;
+    float sum = 0.0f;
     LT_UNROLL(LANES)
     for (int i = 0; i < LANES; i++) {
         const int k = lane + 32 * i;
-        if (k >= D) continue;
-        const float query = token[4 * k + QUERY], key = token[4 * k + KEY];
-        queries = fmaf(query, query, queries);
-        keys = fmaf(key, key, keys);
-        product = fmaf(key, query, product);
+        if (k < D) sum = fmaf(token[4 * k + first], token[4 * k + second], sum);
     }
-    keys = lt_warp_sum(keys), queries = lt_warp_sum(queries), product = lt_warp_sum(product);
-    const float key_scale = 1.0f / sqrtf(keys + 1e-6f), query_scale = 1.0f / sqrtf((queries + 1e-6f) * (float)D);
-    if (lane == 0) {
-        token[BETA] = lt_sigmoid(b);
-        token[KEY_SCALE] = key_scale;
-        token[QUERY_SCALE] = query_scale;
-        token[PRODUCT] = product * key_scale * query_scale;
-    }
+    sum = lt_warp_sum(sum);
+    if (which != PRODUCT) sum = 1.0f / sqrtf((sum + 1e-6f) * (which == KEY_SCALE ? 1.0f : (float)D));
+    if (lane == 0) token[which] = sum;
 }
 
-// One token; every thread calls. Its columns of o take the place of those of v.
-LT_DEV void token_step(float (*s)[4], float *token, float (*room)[2 * WIDE], float *delta, int k0, int v0)
+// A token's decay, and its two dots with the state, of each run.
+LT_DEV void token_dots(float (*s)[4], const float *token, float (*room)[2 * WIDE], int k0)
 {
-    const int run = threadIdx.x / COLS, c = threadIdx.x % COLS, column = v0 + threadIdx.x;
-    float a[4] = {0}, b[4] = {0}, change[4];
+    const int run = threadIdx.x / COLS, c = threadIdx.x % COLS;
+    float a[4] = {0}, b[4] = {0};
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) {
         const float4 in = lt_ld128f(token + 4 * (k0 + i));
@@ -157,17 +175,24 @@ LT_DEV void token_step(float (*s)[4], float *token, float (*room)[2 * WIDE], flo
     }
     store4(room[run] + 4 * c, a);
     store4(room[run] + WIDE + 4 * c, b);
-    __syncthreads();
-    if (threadIdx.x < WIDE && column < D) {
-        float dot = room[0][threadIdx.x], out = room[0][WIDE + threadIdx.x];
-        for (int r = 1; r < RUNS; r++) dot += room[r][threadIdx.x], out += room[r][WIDE + threadIdx.x];
-        const float d = (token[4 * column + VALUE] - dot * token[KEY_SCALE]) * token[BETA];
-        delta[threadIdx.x] = d * token[KEY_SCALE];
-        token[4 * column + VALUE] = fmaf(token[PRODUCT], d, out * token[QUERY_SCALE]);
-    }
-    __syncthreads();
-    if (v0 + 4 * c >= D) return;
-    load4(change, delta + 4 * c);
+}
+
+// The runs meet: delta, and o in the place of v. column: the thread's.
+LT_DEV void token_delta(float *token, float (*room)[2 * WIDE], float *delta, int column)
+{
+    if (threadIdx.x >= WIDE || column >= D) return;
+    float dot = room[0][threadIdx.x], out = room[0][WIDE + threadIdx.x];
+    for (int r = 1; r < RUNS; r++) dot += room[r][threadIdx.x], out += room[r][WIDE + threadIdx.x];
+    const float d = (token[4 * column + VALUE] - dot * token[KEY_SCALE]) * token[BETA];
+    const float product = token[PRODUCT] * token[KEY_SCALE] * token[QUERY_SCALE];
+    delta[threadIdx.x] = d * token[KEY_SCALE];
+    token[4 * column + VALUE] = fmaf(product, d, out * token[QUERY_SCALE]);
+}
+
+LT_DEV void token_add(float (*s)[4], const float *token, const float *delta, int k0)
+{
+    float change[4];
+    load4(change, delta + threadIdx.x % COLS * 4);
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) {
         LT_UNROLL(4)
@@ -175,14 +200,8 @@ LT_DEV void token_step(float (*s)[4], float *token, float (*room)[2 * WIDE], flo
     }
 }
 
-LT_DEV void gate_load(float *open, const bf16 *gate, int lane)
-{
-    LT_UNROLL(LANES)
-    for (int i = 0; i < LANES; i++) open[i] = lane + 32 * i < D ? lt_bf16_f32(gate[lane + 32 * i]) : 0.0f;
-}
-
 // The gated norm of a token's o. A warp has one.
-LT_DEV void token_finish(bf16 *y, const float *token, const float *open, const float *weight, int lane)
+LT_DEV void token_finish(bf16 *y, const float *token, int lane)
 {
     float o[LANES] = {0}, sum = 0.0f;
     LT_UNROLL(LANES)
@@ -193,39 +212,41 @@ LT_DEV void token_finish(bf16 *y, const float *token, const float *open, const f
     const float scale = 1.0f / sqrtf(lt_warp_sum(sum) / (float)D + 1e-5f);
     LT_UNROLL(LANES)
     for (int i = 0; i < LANES; i++)
-        if (lane + 32 * i < D) y[lane + 32 * i] = lt_f32_bf16(o[i] * scale * (weight[i] * lt_sigmoid(open[i])));
+        if (lane + 32 * i < D) y[lane + 32 * i] = lt_f32_bf16(o[i] * scale * token[FACTOR + lane + 32 * i]);
 }
 
-LT_KERNEL(THREADS)
+LT_KERNEL(32 * ALL)
 kda_decode__m1_tokens1_heads4_d64_stride900_boffset832_slots1__c32w16(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const bf16 *f, const float *a_log, const float *dt_bias, const bf16 *gate, const bf16 *w, const i32 *slots, const i32 *snaps)
 {
     LT_DYN_SHARED(float, tokens);
     LT_SHARED2(float, room, RUNS, 2 * WIDE);
     LT_SHARED1(float, delta, WIDE);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, v0 = blockIdx.x * WIDE, head = blockIdx.y;
+    const int is_helper = warp >= WARPS, turn = is_helper ? warp - WARPS : warp + HELPERS;
     const int k0 = threadIdx.x / COLS * STEPS, column = v0 + threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.z * TOKENS, at = row * HEADS + head;
     const int own = slots[blockIdx.z], from = ONLY ? 0 : own;
     const int kept = lane < TOKENS ? snaps[row + lane] : -1;
     float *const mine = state + ((i64)from * HEADS + head) * D * D;
     float *const past = window + (i64)from * CHANNELS * 4;
-    float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, in[EACH][TOGETHER];
-    float s[STEPS][4], weight[LANES], open[LANES], b = 0.0f;
+    float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, s[STEPS][4];
+    bf16 in[EACH][TOGETHER], weight[GATES];
 
-    if (from >= 0) {
+    if (is_helper) {
+        for (int n = 0; n < GATES; n++) {
+            const int d = threadIdx.x - THREADS + n * 32 * HELPERS;
+            if (d < D) weight[n] = w[d];
+        }
+    } else if (from >= 0) {
         state_load(s, mine, k0, column);
         inputs_load(tap, now, taps, past, a_log, dt_bias, head);
-        gate_load(weight, w, lane);
     }
     lt_pdl_wait();
     lt_pdl_launch();
     if (own < 0) return;
-    if (warp < TOKENS) {
-        b = lt_bf16_f32(x[(row + warp) * STRIDE + BOFFSET + head]);
-        gate_load(open, gate + (at + (size_t)warp * HEADS) * D, lane);
-    }
+    if (is_helper) helper_make(tokens, weight, gate + at * D, x + row * STRIDE + BOFFSET + head);
     LT_UNROLL(1)
-    for (int t = 0; t < TOKENS; t += TOGETHER) {
+    for (int t = 0; t < TOKENS && !is_helper; t += TOGETHER) {
         LT_UNROLL(EACH)
         for (int n = 0; n < EACH; n++)
             input_read(in[n], threadIdx.x + n * THREADS, t, f + at * D, x + row * STRIDE, head);
@@ -234,23 +255,23 @@ kda_decode__m1_tokens1_heads4_d64_stride900_boffset832_slots1__c32w16(bf16 *y, f
             input_make(tokens, in[n], threadIdx.x + n * THREADS, t, now[n], tap[n], window, kept, head);
     }
     __syncthreads();
-    for (int t = warp; t < TOKENS; t += WARPS) {
-        if (t != warp) b = lt_bf16_f32(x[(row + t) * STRIDE + BOFFSET + head]);
-        token_scales(tokens + t * TOKEN, b, lane);
-    }
+    for (int i = turn; i < 3 * TOKENS; i += ALL) token_scale(tokens + i / 3 * TOKEN, KEY_SCALE + i % 3, lane);
     LT_UNROLL(1)
     for (int t = 0; t < TOKENS; t++) {
-        token_step(s, tokens + t * TOKEN, room, delta, k0, v0);
+        float *const token = tokens + t * TOKEN;
         const int to = (int)lt_shfl_u32(0xffffffffu, (u32)kept, t);
+        if (!is_helper) token_dots(s, token, room, k0);
+        __syncthreads();
+        token_delta(token, room, delta, v0 + threadIdx.x);
+        __syncthreads();
+        if (is_helper || column >= D) continue;
+        token_add(s, token, delta, k0);
         if (to >= 0) state_store(state + ((size_t)to * HEADS + head) * D * D, s, k0, column);
     }
-    state_store(mine, s, k0, column);
-    for (int t = warp; t < TOKENS; t += WARPS) {
-        if (t != warp) gate_load(open, gate + (at + (size_t)t * HEADS) * D, lane);
-        token_finish(y + (at + (size_t)t * HEADS) * D, tokens + t * TOKEN, open, weight, lane);
-    }
+    if (!is_helper) state_store(mine, s, k0, column);
+    for (int t = turn; t < TOKENS; t += ALL) token_finish(y + (at + (size_t)t * HEADS) * D, tokens + t * TOKEN, lane);
     LT_UNROLL(EACH)
-    for (int n = 0; n < EACH; n++) {  // by the last block: the others have read it
+    for (int n = 0; n < EACH && !is_helper; n++) {  // by the last block: the others have read it
         const int i = threadIdx.x + n * THREADS;
         if (is_channel(i)) store4(past + (size_t)channel_of(i, head) * 4, now[n]);
     }
