@@ -122,8 +122,8 @@ LT_DEV void input_make(float *tokens, const bf16 *in, int i, int t0, float *now,
     }
 }
 
-// What the norm multiplies channels with, and beta, of all tokens. gate, b: of the head and its first token. All that is
-// needed first is asked for at once.
+// What the norm multiplies channels with, and beta, of all tokens; all that is needed first is asked for at once. gate,
+// b: of the head and its first token.
 LT_DEV void helper_make(float *tokens, const bf16 *weight, const bf16 *gate, const bf16 *b)
 {
     const int j = threadIdx.x - THREADS;
