@@ -1,8 +1,8 @@
 /* family kda_decode rev 1, shape m1_tokens1_heads4_d64_stride900_boffset832_slots1, variant c32w16, class delta16x4 */
-// KDA from the rows of its projections to the gated norm: block (part, head, sequence). WARPS warps have WIDE columns of
-// the head's state in registers, thread (run, c) columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1, from the first
-// token to the last; HELPERS more make what a token needs once. q and k are in shared memory as SiLU leaves them, and
-// their norms go to the sums over k:
+// KDA from the rows of its projections to the gated norm: block (part, head, sequence). WARPS warps have WIDE columns
+// of the head's state in registers from the first token to the last, thread (run, c) columns 4c .. 4c + 3 of k
+// run * STEPS .. + STEPS - 1; HELPERS more make what a token needs once. q and k are in shared memory as SiLU leaves
+// them, and their norms go to the sums over k:
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
