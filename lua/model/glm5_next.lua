@@ -36,43 +36,25 @@ end
 
 -- ---- KDA ----
 
--- "f" and "g". In W8A8 all that reads xn is one product, q, k, v, f_a, g_a, b, and so is what reads
--- f_a and g_a, as slices of its rows; else each of these is a product of its own. Columns of
--- "front", and the first one of b.
-local function kda_projections(w, c, layer)
-    local formats, channels, rank = w.recipe, 3 * w.n.kda, c.kda_dim
-    local q, k, v, b = layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"]
-    local stride, offset = channels + c.kda_heads, channels
-    if formats.kda_gates == "w8a8" then
-        stride, offset = stride + 2 * rank, offset + 2 * rank
-        w:gemv("KDA_FRONT", "front", "xn", formats.kda,
-            { q, k, v, layer["kda.f_a"], layer["kda.g_a"], b })
-        w:gemv_pair("KDA_FRONT", { "f", "g" }, "front", { layer["kda.f_b"], layer["kda.g_b"] },
-            stride, channels)
-        return stride, offset
-    end
-    w:gemv("KDA_FRONT", "front", "xn", formats.kda, { q, k, v, b })
-    for _, name in ipairs({ "f", "g" }) do
-        w:gemv("KDA_FRONT", name .. "_a", "xn", formats.kda, { layer["kda." .. name .. "_a"] })
-        w:gemv("KDA_FRONT", name, name .. "_a", formats.kda_gates,
-            { layer["kda." .. name .. "_b"] })
-    end
-    return stride, offset
-end
-
+-- All that reads xn is one product: rows of q | k | v | f_a | g_a | b.
 local function kda(w, c, layer)
     local n, heads, d = w.n, c.kda_heads, c.kda_dim
-    local stride, b_offset = kda_projections(w, c, layer)
-    w:op("KDA_RECUR", "kda_decode", {
-        M = n.M, TOKENS = n.M, HEADS = heads, D = d, STRIDE = stride, BOFFSET = b_offset, SLOTS = 1,
+    w:gemv("KDA_FRONT", "front", "xn", w.recipe.kda, {
+        layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.f_a"], layer["kda.g_a"],
+        layer["kda.b"],
+    })
+    local gates, scales = w:rows({ layer["kda.f_b"], layer["kda.g_b"] }, w.recipe.kda_gates)
+    w:op("KDA_RECUR", "kda_decode." .. w.recipe.kda_gates, {
+        M = n.M, TOKENS = n.M, HEADS = heads, D = d, N = 2 * n.kda, K = d,
+        STRIDE = 3 * n.kda + 2 * d + heads, SLOTS = 1,
     }, {
-        y = "gated", x = "front", f = "f", gate = "g", slots = "/slot", snaps = "/snaps",
+        y = "gated", x = "front", slots = "/slot", snaps = "/snaps", w = gates, sw = scales,
         state = w:state("state", "f32", { 1, heads, d, d }, 0),
         window = w:state("window", "f32", { 1, 3 * n.kda, 4 }, 0),
         taps = w:plain({ layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
         a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
-        w = w:plain(layer["kda.o_norm"], "bf16"),
-    })
+        norm = w:plain(layer["kda.o_norm"], "bf16"),
+    }, "kda_decode")
     w:gemv("KDA_BACK", "y", "gated", w.recipe.kda, { layer["kda.o"] })
 end
 

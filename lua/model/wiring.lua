@@ -62,6 +62,12 @@ end
 -- One array of a weight: "w", "ws", "sw"; "data" of a plain one.
 local function array_of(weight, name) return { is = "array", weight = weight, name = name } end
 
+-- Stacked rows of parts, held in this format, and their scales where it has any.
+function wiring:rows(parts, format)
+    local weight = self:weight("rows", parts, format, parts)
+    return array_of(weight, "w"), format ~= "bf16" and array_of(weight, "sw") or nil
+end
+
 -- A tensor as it is, or several behind each other, as bf16 or f32.
 function wiring:plain(parts, format)
     if parts.name then parts = { parts } end
@@ -165,17 +171,6 @@ function wiring:gemv(section, y, x, format, parts)
     end
     local q, sx = self:quantise_e4m3(section, x, k)
     self:op(section, "w8a8_gemv", shape, { y = y, x = q, sx = sx, w = w, sw = sw }, y)
-end
-
--- ys[1] and ys[2]: W8A8 products of two slices of x that lie side by side from column `offset` of
--- rows of `stride` on, with the rows of parts[1] and of parts[2].
-function wiring:gemv_pair(section, ys, x, parts, stride, offset)
-    local n, k = rows_of(parts)
-    local weight = self:weight("rows", parts, "w8a8", parts)
-    self:op(section, "w8a8_gemv_pair",
-        { M = self.n.M, N = n, K = k, STRIDE = stride, OFFSET = offset }, {
-            y = ys[1], y2 = ys[2], x = x, w = array_of(weight, "w"), sw = array_of(weight, "sw"),
-        }, table.concat(ys, "_"))
 end
 
 return wiring

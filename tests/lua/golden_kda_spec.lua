@@ -4,7 +4,7 @@ local golden = require("tests.lua.golden")
 
 local ROWS <const>, HEADS <const>, D <const> = 5, 4, 64  -- positions 0 to 4 are captured
 local WIDTH <const> = HEADS * D
-local STRIDE <const> = 3 * WIDTH + D + HEADS + D         -- q | k | v | f_a | b | g_a
+local STRIDE <const> = 3 * WIDTH + 2 * D + HEADS         -- q | k | v | f_a | g_a | b
 
 -- The first `rows` rows of x times the transposed weight (rows of K), behind one another.
 local function project(x, weight, rows)
@@ -50,7 +50,7 @@ end
 
 local function in_projection(l)
     local x, parts = first(l.value("q_proj.in0"), ROWS), {}
-    for i, name in ipairs({ "q", "k", "v", "f_a", "b", "g_a" }) do
+    for i, name in ipairs({ "q", "k", "v", "f_a", "g_a", "b" }) do
         parts[i] = project(x, l.weight(name .. "_proj.weight"), ROWS)
     end
     return parts
@@ -58,24 +58,29 @@ end
 
 local function tensor(dtype, shape, data) return { dtype = dtype, shape = shape, data = data } end
 
+-- One weight behind another.
+local function joined(l, names)
+    local all = {}
+    for _, name in ipairs(names) do
+        local part = l.weight(name).data
+        table.move(part, 1, #part, #all + 1, all)
+    end
+    return all
+end
+
 -- The gated norm of the rows whose projections these are, in the order of in_projection.
 local function decode(l, parts)
-    local taps = {}
-    for _, name in ipairs({ "q", "k", "v" }) do
-        local part = l.weight(name .. "_conv1d.weight").data
-        table.move(part, 1, #part, #taps + 1, taps)
-    end
-    return golden.run("kda_decode", ("M=%d TOKENS=%d HEADS=%d D=%d STRIDE=%d BOFFSET=%d SLOTS=2")
-        :format(ROWS, ROWS, HEADS, D, STRIDE, 3 * WIDTH + D), {
+    local words = ("M=%d TOKENS=%d HEADS=%d D=%d N=%d K=%d STRIDE=%d SLOTS=2"):format(
+        ROWS, ROWS, HEADS, D, 2 * WIDTH, D, STRIDE)
+    return golden.run("kda_decode.bf16", words, {
         x = tensor("BF16", { ROWS, STRIDE }, stacked(parts, ROWS)),
-        taps = tensor("F32", { 3 * WIDTH, 4 }, taps),
-        f = tensor("BF16", { ROWS, HEADS, D },
-            project(parts[4], l.weight("f_b_proj.weight"), ROWS)),
+        taps = tensor("F32", { 3 * WIDTH, 4 },
+            joined(l, { "q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight" })),
+        w = tensor("BF16", { 2 * WIDTH, D },
+            joined(l, { "f_b_proj.weight", "g_b_proj.weight" })),
         a_log = tensor("F32", { HEADS }, l.weight("A_log").data),
         dt_bias = tensor("F32", { HEADS, D }, l.weight("dt_bias").data),
-        gate = tensor("BF16", { ROWS, HEADS, D },
-            project(parts[6], l.weight("g_b_proj.weight"), ROWS)),
-        w = tensor("BF16", { D }, l.weight("o_norm.weight").data),
+        norm = tensor("BF16", { D }, l.weight("o_norm.weight").data),
         state = tensor("F32", { 2, HEADS, D, D }, filled(2 * WIDTH * D, 0.0)),
         window = tensor("F32", { 2, 3 * WIDTH, 4 }, filled(24 * WIDTH, 0.0)),
         slots = tensor("I32", { 1 }, { 1 }),

@@ -4,7 +4,7 @@ local golden = require("tests.lua.golden")
 
 local M <const>, HEADS <const>, D <const> = 3, 2, 64
 local WIDTH <const> = HEADS * D
-local STRIDE <const> = 3 * WIDTH + HEADS  -- q | k | v | beta
+local STRIDE <const> = 3 * WIDTH + 2 * D + HEADS  -- q | k | v | f_a | g_a | b
 local SLOTS <const> = M + 1  -- the sequence's, the last one, and a snapshot after each token
 
 -- Numbers within `most` of zero, of few bits, the same in every run.
@@ -26,13 +26,10 @@ local INPUTS <const> = {
     taps = tensor("F32", { 3 * WIDTH, 4 }, numbers(12 * WIDTH, 2, 1)),
     a_log = tensor("F32", { HEADS }, numbers(HEADS, 3, 1)),
     dt_bias = tensor("F32", { HEADS, D }, numbers(WIDTH, 4, 1)),
-    w = tensor("BF16", { D }, numbers(D, 5, 1)),
+    norm = tensor("BF16", { D }, numbers(D, 5, 1)),
+    w = tensor("BF16", { 2 * WIDTH, D }, numbers(2 * WIDTH * D, 6, 0.125)),
 }
-local ROWS <const> = {
-    x = tensor("BF16", { M, STRIDE }, numbers(M * STRIDE, 1, 2)),
-    f = tensor("BF16", { M, HEADS, D }, numbers(M * WIDTH, 6, 2)),
-    gate = tensor("BF16", { M, HEADS, D }, numbers(M * WIDTH, 7, 2)),
-}
+local X <const> = numbers(M * STRIDE, 1, 2)
 
 local function pools()
     return {
@@ -43,19 +40,14 @@ end
 
 -- y, state and window after `count` rows, from row `from` on, of sequences of `tokens` rows.
 local function run(from, count, tokens, given, slots, snaps)
-    local words = ("M=%d TOKENS=%d HEADS=%d D=%d STRIDE=%d BOFFSET=%d SLOTS=%d"):format(count,
-        tokens, HEADS, D, STRIDE, 3 * WIDTH, SLOTS)
+    local words = ("M=%d TOKENS=%d HEADS=%d D=%d N=%d K=%d STRIDE=%d SLOTS=%d"):format(count,
+        tokens, HEADS, D, 2 * WIDTH, D, STRIDE, SLOTS)
     local inputs = { state = given.state, window = given.window }
     for name, t in pairs(INPUTS) do inputs[name] = t end
-    for name, t in pairs(ROWS) do
-        local each = #t.data // M
-        local part = tensor(t.dtype, { table.unpack(t.shape) },
-            slice(t.data, from * each, count * each))
-        part.shape[1], inputs[name] = count, part
-    end
+    inputs.x = tensor("BF16", { count, STRIDE }, slice(X, from * STRIDE, count * STRIDE))
     inputs.slots = tensor("I32", { #slots }, slots)
     inputs.snaps = tensor("I32", { #snaps }, snaps)
-    local file = golden.run("kda_decode", words, inputs)
+    local file = golden.run("kda_decode.bf16", words, inputs)
     return {
         y = file:tensor("y").data, state = file:tensor("state"), window = file:tensor("window"),
     }
