@@ -20,7 +20,7 @@ enum {
     LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
     TILES = (D / 8 + WARPS - 1) / WARPS,           // of the D / 8 of f and g that a warp has
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
-    TOGETHER = TOKENS < 8 ? TOKENS : 8,            // tokens whose inputs are asked for at once
+    TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
     EARLY = TOKENS == 1,                           // for more the weights of f and g do not fit beside the inputs
     DECAY = 0, QUERY = 1, KEY = 2, VALUE = 3,      // words of a channel in shared memory
     FACTOR = 4 * DEPTH,                            // of a channel of the norm
@@ -48,8 +48,8 @@ LT_DEV float gate_clamped(float v)  // NaN stays NaN
     return v < -448.0f ? -448.0f : v;
 }
 
-// A slice as w8a8_act_quant quantises a row; returns its scale. A warp has one.
-LT_DEV float gate_slice(e4m3 *to, const bf16 *from, int lane)
+// Half of a slice as w8a8_act_quant quantises a row; returns its scale. A warp has one.
+LT_DEV float gate_slice(e4m3 *to, const bf16 *from, int half, int lane)
 {
     float v[ROW / 32], amax = 0.0f;
     LT_UNROLL(ROW / 32)
@@ -60,7 +60,8 @@ LT_DEV float gate_slice(e4m3 *to, const bf16 *from, int lane)
     amax = lt_warp_max(amax) / 448.0f;
     const float scale = amax > 1e-12f ? amax : 1e-12f;
     LT_UNROLL(ROW / 32)
-    for (int i = 0; i < ROW / 32; i++) to[lane + 32 * i] = lt_f32_e4m3(gate_clamped(v[i] / scale));
+    for (int i = 0; i < ROW / 32; i++)
+        if (i % 2 == half) to[lane + 32 * i] = lt_f32_e4m3(gate_clamped(v[i] / scale));
     return scale;
 }
 
@@ -163,9 +164,10 @@ LT_DEV void input_make(float *tokens, const bf16 *in, int i, int t0, float *now,
 
 // ---- decay, gate and beta ----
 
-// What a tile of 16 channels needs besides its weights, for rows g and g + 8.
+// What a tile of 16 channels of f or g needs besides its weights.
 typedef struct {
-    float scale[2], aside[2];  // of the product; the decay's bias, or the norm's weight
+    float scale[2];  // of the product, for channels g and g + 8
+    float aside;     // of channel lane % 16: the decay's bias, or the norm's weight
 } gate_tile;
 
 LT_DEV int tile_of(int i, int head) { return (i / (D / 16) * HEADS + head) * (D / 16) + i % (D / 16); }
@@ -177,54 +179,69 @@ LT_DEV void tiles_load(uint4 (*weights)[CHUNKS][2], gate_tile *of, const gate_co
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     LT_UNROLL(TILES)
     for (int n = 0; n < TILES; n++) {
-        const int i = warp + n * WARPS, tile = tile_of(i, head), d = i % (D / 16) * 16 + lane / 4;
+        const int i = warp + n * WARPS, tile = tile_of(i, head), d = i % (D / 16) * 16 + lane % 16;
         if (warp >= WARPS || i >= D / 8) continue;
         LT_UNROLL(CHUNKS)
         for (int c = 0; c < CHUNKS && EARLY; c++) gate_weights(weights[n][c], w, tile, c, lane);
-        for (int j = 0; j < 2; j++) {
-            of[n].scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
-            of[n].aside[j] = i < D / 16 ? dt_bias[head * D + d + 8 * j] : lt_bf16_f32(norm[d + 8 * j]);
-        }
+        for (int j = 0; j < 2; j++) of[n].scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
+        of[n].aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[d]);
     }
 }
 
-// What helpers make of tokens: slices of f_a and g_a with their scales, beta. x: of the first token.
-LT_DEV void helper_make(float *tokens, gate_code (*slices)[ROW], float *scale, const bf16 *x, int head)
+// f_a and g_a of all tokens, half a slice a warp, those without inputs first. x: of the first token.
+LT_DEV void slices_make(gate_code (*slices)[ROW], float *scale, const bf16 *x)
 {
-    const int j = threadIdx.x - THREADS, lane = threadIdx.x % 32;
-    bf16 logit = lt_f32_bf16(0.0f);
-    if (j < TOKENS) logit = x[(size_t)j * STRIDE + CHANNELS + 2 * K + head];
-    for (int i = j / 32; i < 2 * TOKENS; i += HELPERS) {
-        const float of = gate_slice(slices[i], x + (size_t)(i / 2) * STRIDE + CHANNELS + i % 2 * K, lane);
-        if (lane == 0) scale[i] = of;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int i = ALL - 1 - warp; i < 4 * TOKENS; i += ALL) {
+        const int slice = i / 2;
+        const bf16 *from = x + (size_t)(slice / 2) * STRIDE + CHANNELS + slice % 2 * K;
+        const float of = gate_slice(slices[slice], from, i % 2, lane);
+        if (lane == 0 && i % 2 == 0) scale[slice] = of;
     }
-    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
-    for (int i = j; i < TOKENS * (DEPTH - D); i += 32 * HELPERS)
-        tokens[i / (DEPTH - D) * TOKEN + 4 * (D + i % (DEPTH - D)) + DECAY] = 0.0f;
 }
 
-// Tile i of the head: decays of f, factors of the norm of g, of eight tokens at a time.
+// The products of tile i with the tokens t0 to t0 + 7 at the places of what becomes of them.
+LT_DEV void gates_multiply(float *tokens, gate_code (*slices)[ROW], const float *scale, const gate_code *w,
+                           uint4 (*weights)[2], const gate_tile *of, int i, int t0, int head)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, which = i / (D / 16);
+    float sum[2][4] = {{0}};  // of even and of odd chunks, which need not wait for each other
+    LT_UNROLL(EARLY ? CHUNKS : 2)
+    for (int c = 0; c < CHUNKS; c++) {
+        uint4 late[2];
+        if (!EARLY) gate_weights(late, w, tile_of(i, head), c, lane);
+        gate_multiply(sum[c % 2], EARLY ? weights[c] : late, slices + 2 * t0 + which, 2, TOKENS - t0, c, lane);
+    }
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        const int m = t0 + 2 * t + j % 2, d = i % (D / 16) * 16 + g + j / 2 * 8;
+        if (m >= TOKENS) continue;
+        const float product = (sum[0][j] + sum[1][j]) * (scale[2 * m + which] * of->scale[j / 2]);
+        tokens[m * TOKEN + (which == 0 ? 4 * d + DECAY : FACTOR + d)] = product;
+    }
+}
+
+// Tile i of the head: decays of f, factors of the norm of g. A warp has one.
 LT_DEV void gates_make(float *tokens, gate_code (*slices)[ROW], const float *scale, const gate_code *w,
                        uint4 (*weights)[2], const gate_tile *of, int i, float rate, int head)
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, which = i / (D / 16);
+    const int lane = threadIdx.x % 32, d = i % (D / 16) * 16 + lane % 16;
     LT_UNROLL(1)
-    for (int t0 = 0; t0 < TOKENS; t0 += 8) {
-        float sum[4] = {0};
-        LT_UNROLL(CHUNKS)
-        for (int c = 0; c < CHUNKS; c++) {
-            if (!EARLY) gate_weights(weights[c], w, tile_of(i, head), c, lane);
-            gate_multiply(sum, weights[c], slices + 2 * t0 + which, 2, TOKENS - t0, c, lane);
-        }
-        LT_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            const int m = t0 + 2 * t + j % 2, d = i % (D / 16) * 16 + g + j / 2 * 8;
-            if (m >= TOKENS) continue;
-            const float v = sum[j] * (scale[2 * m + which] * of->scale[j / 2]), aside = of->aside[j / 2];
-            if (which == 0) tokens[m * TOKEN + 4 * d + DECAY] = lt_exp(-5.0f * lt_sigmoid(rate * (v + aside)));
-            if (which == 1) tokens[m * TOKEN + FACTOR + d] = aside * lt_sigmoid(v);
-        }
+    for (int t = 0; t < TOKENS; t += 8) gates_multiply(tokens, slices, scale, w, weights, of, i, t, head);
+    __syncwarp();
+    for (int m = lane / 16; m < TOKENS; m += 2) {
+        float *const at = tokens + m * TOKEN + (i < D / 16 ? 4 * d + DECAY : FACTOR + d);
+        *at = i < D / 16 ? lt_exp(-5.0f * lt_sigmoid(rate * (*at + of->aside))) : of->aside * lt_sigmoid(*at);
     }
+}
+
+// Beta of all tokens, and decays of zeros. x: of the first token. Threads of helpers have one each.
+LT_DEV void rest_make(float *tokens, const bf16 *x, int head)
+{
+    const int j = threadIdx.x - THREADS;
+    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(x[(size_t)j * STRIDE + CHANNELS + 2 * K + head]));
+    for (int i = j; i < TOKENS * (DEPTH - D); i += 32 * HELPERS)
+        tokens[i / (DEPTH - D) * TOKEN + 4 * (D + i % (DEPTH - D)) + DECAY] = 0.0f;
 }
 
 // ---- a token ----
@@ -318,7 +335,7 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
     const int kept = lane < TOKENS ? snaps[row + lane] : -1;
     float *const mine = state + ((i64)from * HEADS + head) * D * D;
     float *const past = window + (i64)from * CHANNELS * 4;
-    float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, s[STEPS][4], rate = 0.0f;
+    float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, s[STEPS][4], rate;
     bf16 in[EACH][TOGETHER];
     uint4 weights[TILES][CHUNKS][2];
     gate_tile of[TILES];
@@ -328,11 +345,11 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
         inputs_load(tap, now, taps, past, head);
     }
     tiles_load(weights, of, w, sw, dt_bias, norm, head);
-    if (!is_helper) rate = a_log[head];
+    rate = a_log[head];
     lt_pdl_wait();
     lt_pdl_launch();
     if (own < 0) return;
-    if (is_helper) helper_make(tokens, slices, scale, x + row * STRIDE, head);
+    slices_make(slices, scale, x + row * STRIDE);
     LT_UNROLL(1)
     for (int t = 0; t < TOKENS && !is_helper; t += TOGETHER) {
         LT_UNROLL(EACH)
@@ -341,12 +358,14 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
         for (int n = 0; n < EACH; n++)
             input_make(tokens, in[n], threadIdx.x + n * THREADS, t, now[n], tap[n], window, kept, head);
     }
+    rate = lt_exp(rate);
     __syncthreads();
     LT_UNROLL(TILES)
     for (int n = 0; n < TILES; n++) {
         const int i = warp + n * WARPS;
-        if (!is_helper && i < D / 8) gates_make(tokens, slices, scale, w, weights[n], of + n, i, lt_exp(rate), head);
+        if (!is_helper && i < D / 8) gates_make(tokens, slices, scale, w, weights[n], of + n, i, rate, head);
     }
+    if (is_helper) rest_make(tokens, x + row * STRIDE, head);
     for (int i = turn; i < 3 * TOKENS; i += ALL) token_scale(tokens + i / 3 * TOKEN, KEY_SCALE + i % 3, lane);
     __syncthreads();
     LT_UNROLL(1)
