@@ -21,17 +21,17 @@ enum {
     TILES = (D / 8 + WARPS - 1) / WARPS,           // of the D / 8 of f and g that a warp has
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
-    EARLY = TOKENS == 1,                           // for more the weights of f and g do not fit beside the inputs
     DECAY = 0, QUERY = 1, KEY = 2, VALUE = 3,      // words of a channel in shared memory
     FACTOR = 4 * DEPTH,                            // of a channel of the norm
     KEY_SCALE = 5 * DEPTH, QUERY_SCALE, PRODUCT, BETA,
     TOKEN = 5 * DEPTH + 4
 };
 // KDA's two products of slices in bf16: a warp has a tile of 16 channels, as in bf16_gemv: lane (g, t) holds rows g and
-// g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K.
+// g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K and TOKENS.
 enum {
     CHUNKS = (K + 31) / 32,
-    ROW = CHUNKS * 32  // values of a slice: zeros from K on
+    ROW = CHUNKS * 32,     // values of a slice: zeros from K on
+    EARLY = TOKENS == 1  // does a tile fit into registers beside the inputs of the tokens?
 };
 typedef bf16 gate_code;
 
@@ -218,11 +218,11 @@ LT_DEV void gates_make(float *tokens, gate_code (*slices)[ROW], const float *sca
     }
 }
 
-// Beta of all tokens, and decays of zeros. x: of the first token. Threads of helpers have one each.
-LT_DEV void rest_make(float *tokens, const bf16 *x, int head)
+// Beta, of a token a helper's thread, and decays of zeros.
+LT_DEV void rest_make(float *tokens, bf16 logit)
 {
     const int j = threadIdx.x - THREADS;
-    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(x[(size_t)j * STRIDE + CHANNELS + 2 * K + head]));
+    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
     for (int i = j; i < TOKENS * (DEPTH - D); i += 32 * HELPERS)
         tokens[i / (DEPTH - D) * TOKEN + 4 * (D + i % (DEPTH - D)) + DECAY] = 0.0f;
 }
@@ -319,7 +319,7 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
     float *const mine = state + ((i64)from * HEADS + head) * D * D;
     float *const past = window + (i64)from * CHANNELS * 4;
     float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, s[STEPS][4], rate;
-    bf16 in[EACH][TOGETHER];
+    bf16 in[EACH][TOGETHER], logit = lt_f32_bf16(0.0f);
     uint4 weights[TILES][CHUNKS][2];
     gate_tile of[TILES];
 
@@ -332,11 +332,14 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
     lt_pdl_wait();
     lt_pdl_launch();
     if (own < 0) return;
-    slices_make(slices, scale, x + row * STRIDE);
+    x += row * STRIDE;
+    if (is_helper && threadIdx.x - THREADS < TOKENS)
+        logit = x[(size_t)(threadIdx.x - THREADS) * STRIDE + CHANNELS + 2 * K + head];
+    slices_make(slices, scale, x);
     LT_UNROLL(1)
     for (int t = 0; t < TOKENS && !is_helper; t += TOGETHER) {
         LT_UNROLL(EACH)
-        for (int n = 0; n < EACH; n++) input_read(in[n], threadIdx.x + n * THREADS, t, x + row * STRIDE, head);
+        for (int n = 0; n < EACH; n++) input_read(in[n], threadIdx.x + n * THREADS, t, x, head);
         LT_UNROLL(EACH)
         for (int n = 0; n < EACH; n++)
             input_make(tokens, in[n], threadIdx.x + n * THREADS, t, now[n], tap[n], window, kept, head);
@@ -348,7 +351,7 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
         const int i = warp + n * WARPS;
         if (!is_helper && i < D / 8) gates_make(tokens, slices, scale, w, weights[n], of + n, i, rate, head);
     }
-    if (is_helper) rest_make(tokens, x + row * STRIDE, head);
+    if (is_helper) rest_make(tokens, logit);
     for (int i = turn; i < 3 * TOKENS; i += ALL) token_scale(tokens + i / 3 * TOKEN, KEY_SCALE + i % 3, lane);
     __syncthreads();
     LT_UNROLL(1)
