@@ -1,5 +1,5 @@
-/* Truth of kda_decode (model.md 4.7 to 4.9 and 4.11), row by row, k ascending; nothing is rounded
- * between the projections and y but f_a and g_a, which a product in W8A8 quantises. */
+/* Truth of kda_decode (model.md 4.7 to 4.9 and 4.11), row by row, k ascending. Between the
+ * projections and y only f and g are rounded, to bf16; a product in W8A8 quantises f_a and g_a. */
 #include <math.h>
 #include <string.h>
 #include "reference.h"
@@ -88,7 +88,7 @@ static void finish(double *y, double *y_magnitude, int64_t width, const double *
 }
 
 /* A slice of a row as its product takes it; returns its scale. */
-static double take_slice(const decode *p, double *slice, const uint16_t *from)
+static float take_slice(const decode *p, double *slice, const uint16_t *from)
 {
     float amax = 0;
     for (int64_t k = 0; k < p->k; k++) amax = fmaxf(amax, fabsf(lt_number_bf16(from[k])));
@@ -97,11 +97,12 @@ static double take_slice(const decode *p, double *slice, const uint16_t *from)
         const float v = lt_number_bf16(from[k]) / scale;
         slice[k] = (double)(p->sw ? lt_number_e4m3(lt_number_to_e4m3(v)) : v);
     }
-    return (double)scale;
+    return scale;
 }
 
-/* A slice times row n of w. */
-static double multiply(const decode *p, const double *slice, double scale, int64_t n)
+/* A slice times row n of w, as bf16. It is scaled in f32, so that where the sum is exact there is
+ * one result. */
+static double multiply(const decode *p, const double *slice, float scale, int64_t n)
 {
     double sum = 0;
     for (int64_t k = 0; k < p->k; k++) {
@@ -110,7 +111,8 @@ static double multiply(const decode *p, const double *slice, double scale, int64
                               : lt_number_bf16(((const uint16_t *)p->w)[at]);
         sum += slice[k] * (double)w;
     }
-    return p->sw ? sum * scale * (double)p->sw[n] : sum;
+    const float product = (float)sum * (p->sw ? scale * p->sw[n] : 1.0f);
+    return (double)lt_number_bf16(lt_number_to_bf16(product));
 }
 
 /* Row m of head h, from the projections. */
@@ -119,7 +121,7 @@ static void make_row(const decode *p, head_row *r, int64_t slot, int64_t m, int6
     const int64_t D = p->width, all = p->heads * D;
     const uint16_t *x = p->x + m * p->stride, *f_a = x + 3 * all, *g_a = f_a + p->k;
     double f[MOST_K], g[MOST_K];
-    const double f_scale = take_slice(p, f, f_a), g_scale = take_slice(p, g, g_a);
+    const float f_scale = take_slice(p, f, f_a), g_scale = take_slice(p, g, g_a);
     for (int64_t i = 0; i < 3 * D; i++) {
         const int64_t c = i / D * all + h * D + i % D;
         double *window = p->window + (slot * 3 * all + c) * 4;

@@ -58,9 +58,11 @@ local function draw_taps(s, i, random)
     return (random(65537) - 32768) / (i // (4 * s.D) % 2 == 0 and 32768 or 1 << 17)
 end
 
--- Weights that give logits of about one.
-local function draw_w(_, _, random) return (random(65537) - 32768) / 262144 end
-local function draw_sw(_, _, random) return (random(64) + 1) / 65536 end
+-- Small integers in steps of a power of two, whose products have exact sums: a convolution that
+-- cancels is exact, and of f and g, rounded, there is one. They are about one.
+local function draw_x(_, _, random) return (random(9) - 4) / 4 end
+local function draw_w(_, _, random) return (random(9) - 4) / 32 end
+local function draw_sw(_, _, random) return (random(64) + 1) / 1024 end
 
 -- Each sequence has a slot of its own, counted from the pool's end; every third of four is padding,
 -- and so is one for which no slot is left. Snapshots lie in the first slots, while there are any.
@@ -78,7 +80,8 @@ local function sample(m, tokens, heads, d, slots, more)
 end
 
 local function check(draw)
-    draw.taps, draw.slots, draw.snaps = draw_taps, slot, snap
+    draw.x, draw.window, draw.taps = draw_x, draw_x, draw_taps
+    draw.slots, draw.snaps = slot, snap
     return {
         ulp = 1, relative = 1e-5,
         samples = {
@@ -121,7 +124,7 @@ local w8a8 = family("kda_decode.w8a8", {
     template = function() return "kda_decode" end,
     launch = launch,
     work = function(s) return work(s, s.N * (s.K + 4)) end,
-    check = check({ sw = draw_sw }),
+    check = check({ w = draw_w, sw = draw_sw }),
 })
 
 local bf16 = family("kda_decode.bf16", {

@@ -50,9 +50,7 @@ for recipe in reference card; do
 done
 holds reference "rms error of the logits" "$(number reference rms)" "x <= 0.066"
 holds reference "selections that agree" "$(number reference selections)" "x >= 320"
-# At position 22 of the prompt two experts of layer 1 nearly tie; with the other one the rows behind
-# it are off by 0.02 to 0.14 instead of 0.003, and ties of greedy tokens up to 0.1 fall otherwise.
-holds reference "margin where another token was best" "$(number reference margin)" "x < 0.12"
+holds reference "margin where another token was best" "$(number reference margin)" "x < 0.06"
 holds reference "nats per token" "$(nats reference)" "x - $loss <= 0.004 && $loss - x <= 0.004"
 holds card "rms error of the logits" "$(number card rms)" "x <= 0.244"
 holds card "nats per token" "$(nats card)" "x <= 1.02 * $loss"

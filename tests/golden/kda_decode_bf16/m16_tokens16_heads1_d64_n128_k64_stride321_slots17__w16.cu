@@ -30,7 +30,7 @@ enum {
 // g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K and TOKENS.
 enum {
     CHUNKS = (K + 31) / 32,
-    ROW = CHUNKS * 32,     // values of a slice: zeros from K on
+    ROW = CHUNKS * 32,   // values of a slice: zeros from K on
     EARLY = TOKENS == 1  // does a tile fit into registers beside the inputs of the tokens?
 };
 typedef bf16 gate_code;
@@ -183,7 +183,7 @@ LT_DEV void slices_make(gate_code (*slices)[ROW], float *scale, const bf16 *x)
     }
 }
 
-// The products of tile i with the tokens t0 to t0 + 7 at the places of what becomes of them.
+// The products of tile i with the tokens t0 to t0 + 7, rounded to bf16, at the places of what becomes of them.
 LT_DEV void gates_multiply(float *tokens, gate_code (*slices)[ROW], const float *scale, const gate_code *w,
                            uint4 (*weights)[2], const gate_tile *of, int i, int t0, int head)
 {
@@ -200,7 +200,7 @@ LT_DEV void gates_multiply(float *tokens, gate_code (*slices)[ROW], const float 
         const int m = t0 + 2 * t + j % 2, d = i % (D / 16) * 16 + g + j / 2 * 8;
         if (m >= TOKENS) continue;
         const float product = (sum[0][j] + sum[1][j]) * (scale[2 * m + which] * of->scale[j / 2]);
-        tokens[m * TOKEN + (which == 0 ? 4 * d + DECAY : FACTOR + d)] = product;
+        tokens[m * TOKEN + (which == 0 ? 4 * d + DECAY : FACTOR + d)] = lt_bf16_f32(lt_f32_bf16(product));
     }
 }
 
