@@ -36,52 +36,25 @@ end
 
 -- ---- KDA ----
 
--- All that reads xn as one product, q, k, v, f_a, g_a, b, where what reads f_a and g_a takes
--- slices; else these two are products of their own. Columns of "front", and the first one of b.
-local function kda_projections(w, c, layer)
-    local formats, channels, rank = w.recipe, 3 * w.n.kda, c.kda_dim
-    local q, k, v, b = layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.b"]
-    local stride, offset = channels + c.kda_heads, channels
-    if formats.kda_gates == "w8a8" then
-        stride, offset = stride + 2 * rank, offset + 2 * rank
-        w:gemv("KDA_FRONT", "front", "xn", formats.kda,
-            { q, k, v, layer["kda.f_a"], layer["kda.g_a"], b })
-        w:quantise_pair("KDA_FRONT", "front", { "f_a", "g_a" },
-            { M = w.n.M, K = rank, STRIDE = stride, OFFSET = channels })
-    else
-        w:gemv("KDA_FRONT", "front", "xn", formats.kda, { q, k, v, b })
-        w:gemv("KDA_FRONT", "f_a", "xn", formats.kda, { layer["kda.f_a"] })
-        w:gemv("KDA_FRONT", "g_a", "xn", formats.kda, { layer["kda.g_a"] })
-    end
-    w:gemv("KDA_FRONT", "f", "f_a", formats.kda_gates, { layer["kda.f_b"] })
-    w:gemv("KDA_FRONT", "g", "g_a", formats.kda_gates, { layer["kda.g_b"] })
-    return stride, offset
-end
-
+-- All that reads xn is one product: rows of q | k | v | f_a | g_a | b.
 local function kda(w, c, layer)
     local n, heads, d = w.n, c.kda_heads, c.kda_dim
-    local stride, b_offset = kda_projections(w, c, layer)
-    local channels = 3 * n.kda
-    w:op("KDA_RECUR", "kda_conv.tokens",
-        { M = n.M, HEADS = heads, D = d, STRIDE = stride, SLOTS = 1 }, {
-            y = "conv", x = "front", slot = "/slot", snaps = "/snaps",
-            window = w:state("window", "f32", { 1, channels, 4 }, 0),
-            taps = w:plain(
-                { layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
-        })
-    w:op("KDA_FRONT", "kda_gates", {
-        M = n.M, HEADS = heads, D = d, FSTRIDE = n.kda, FOFFSET = 0, BSTRIDE = stride,
-        BOFFSET = b_offset,
+    w:gemv("KDA_FRONT", "front", "xn", w.recipe.kda, {
+        layer["kda.q"], layer["kda.k"], layer["kda.v"], layer["kda.f_a"], layer["kda.g_a"],
+        layer["kda.b"],
+    })
+    local gates, scales = w:rows({ layer["kda.f_b"], layer["kda.g_b"] }, w.recipe.kda_gates)
+    w:op("KDA_RECUR", "kda_decode." .. w.recipe.kda_gates, {
+        M = n.M, TOKENS = n.M, HEADS = heads, D = d, N = 2 * n.kda, K = d,
+        STRIDE = 3 * n.kda + 2 * d + heads, SLOTS = 1,
     }, {
-        g = "decay", beta = "beta", f = "f", b = "front",
-        a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
-    })
-    w:op("KDA_RECUR", "kda_recurrent.tokens", { M = n.M, HEADS = heads, D = d, SLOTS = 1 }, {
-        o = "o", x = "conv", g = "decay", beta = "beta", slot = "/slot", snaps = "/snaps",
+        y = "gated", x = "front", slots = "/slot", snaps = "/snaps", w = gates, sw = scales,
         state = w:state("state", "f32", { 1, heads, d, d }, 0),
-    })
-    w:op("KDA_BACK", "kda_out", { M = n.M, HEADS = heads, D = d, GSTRIDE = n.kda, GOFFSET = 0 },
-        { y = "gated", o = "o", gate = "g", w = w:plain(layer["kda.o_norm"], "bf16") })
+        window = w:state("window", "f32", { 1, 3 * n.kda, 4 }, 0),
+        taps = w:plain({ layer["kda.conv_q"], layer["kda.conv_k"], layer["kda.conv_v"] }, "f32"),
+        a_log = w:plain(layer["kda.a_log"], "f32"), dt_bias = w:plain(layer["kda.dt_bias"], "f32"),
+        norm = w:plain(layer["kda.o_norm"], "bf16"),
+    }, "kda_decode")
     w:gemv("KDA_BACK", "y", "gated", w.recipe.kda, { layer["kda.o"] })
 end
 

@@ -62,6 +62,12 @@ end
 -- One array of a weight: "w", "ws", "sw"; "data" of a plain one.
 local function array_of(weight, name) return { is = "array", weight = weight, name = name } end
 
+-- Stacked rows of parts, held in this format, and their scales where it has any.
+function wiring:rows(parts, format)
+    local weight = self:weight("rows", parts, format, parts)
+    return array_of(weight, "w"), format ~= "bf16" and array_of(weight, "sw") or nil
+end
+
 -- A tensor as it is, or several behind each other, as bf16 or f32.
 function wiring:plain(parts, format)
     if parts.name then parts = { parts } end
@@ -99,17 +105,6 @@ function wiring:quantise_e4m3(section, x, k)
         self.quantised[x] = true
     end
     return x .. ".e4m3", x .. ".scale"
-end
-
--- Two slices of x that lie side by side, under names of their own: what reads these finds them
--- quantised. shape: of w8a8_act_quant_pair.
-function wiring:quantise_pair(section, x, names, shape)
-    local first, second = names[1], names[2]
-    self:op(section, "w8a8_act_quant_pair", shape, {
-        q = first .. ".e4m3", sx = first .. ".scale", q2 = second .. ".e4m3",
-        sx2 = second .. ".scale", x = x,
-    }, x .. ".quant")
-    self.quantised[first], self.quantised[second] = true, true
 end
 
 -- Has the checkpoint a scale for the input of each of these weights? A BF16 one has none.

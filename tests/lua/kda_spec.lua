@@ -1,9 +1,10 @@
 -- KDA's two forms: M tokens of a sequence in one launch leave the bits of M launches of one token,
--- in the rows, in the state and in every snapshot.
+-- in the rows, in the states and windows and in every snapshot; sequences do not meet.
 local golden = require("tests.lua.golden")
 
 local M <const>, HEADS <const>, D <const> = 3, 2, 64
 local WIDTH <const> = HEADS * D
+local STRIDE <const> = 3 * WIDTH + 2 * D + HEADS  -- q | k | v | f_a | g_a | b
 local SLOTS <const> = M + 1  -- the sequence's, the last one, and a snapshot after each token
 
 -- Numbers within `most` of zero, of few bits, the same in every run.
@@ -24,86 +25,73 @@ end
 
 local function slice(list, from, count) return table.move(list, from + 1, from + count, 1, {}) end
 
--- The rows of an input that has M of them; the others are for all tokens.
-local function rows_of(inputs, from, count)
-    local some = {}
-    for _, name in ipairs({ "x", "taps", "g", "beta" }) do
-        local t = inputs[name]
-        if t then
-            local part = { dtype = t.dtype, shape = { table.unpack(t.shape) }, data = t.data }
-            if name ~= "taps" then
-                local each = #t.data // M
-                part.shape[1], part.data = count, slice(t.data, from * each, count * each)
-            end
-            some[name] = part
-        end
-    end
-    return some
+local function tensor(dtype, shape, data) return { dtype = dtype, shape = shape, data = data } end
+
+-- What all tokens share, and what each has of its own.
+local INPUTS <const> = {
+    taps = tensor("F32", { 3 * WIDTH, 4 }, numbers(12 * WIDTH, 2, 1)),
+    a_log = tensor("F32", { HEADS }, numbers(HEADS, 3, 1)),
+    dt_bias = tensor("F32", { HEADS, D }, numbers(WIDTH, 4, 1)),
+    norm = tensor("BF16", { D }, numbers(D, 5, 1)),
+    w = tensor("BF16", { 2 * WIDTH, D }, numbers(2 * WIDTH * D, 6, 0.125)),
+}
+local X <const> = numbers(M * STRIDE, 1, 2)
+
+local function pools()
+    return {
+        state = tensor("F32", { SLOTS, HEADS, D, D }, numbers(SLOTS * WIDTH * D, 8, 1)),
+        window = tensor("F32", { SLOTS, 3 * WIDTH, 4 }, numbers(SLOTS * 12 * WIDTH, 9, 2)),
+    }
 end
 
-local function words(m, more)
-    return ("M=%d HEADS=%d D=%d SLOTS=%d %s"):format(m, HEADS, D, SLOTS, more)
+-- y, state and window after `count` rows, from row `from` on, of sequences of `tokens` rows.
+local function run(from, count, tokens, given, slots, snaps)
+    local words = ("M=%d TOKENS=%d HEADS=%d D=%d N=%d K=%d STRIDE=%d SLOTS=%d"):format(count,
+        tokens, HEADS, D, 2 * WIDTH, D, STRIDE, SLOTS)
+    local inputs = { state = given.state, window = given.window }
+    for name, t in pairs(INPUTS) do inputs[name] = t end
+    inputs.x = tensor("BF16", { count, STRIDE }, slice(X, from * STRIDE, count * STRIDE))
+    inputs.slots = tensor("I32", { #slots }, slots)
+    inputs.snaps = tensor("I32", { #snaps }, snaps)
+    local file = golden.run("kda_decode.bf16", words, inputs)
+    return {
+        y = file:tensor("y").data, state = file:tensor("state"), window = file:tensor("window"),
+    }
 end
 
-local function in_one(family, more, inputs, state, out)
-    local given = rows_of(inputs, 0, M)
-    given[state.name] = state
-    given.slot = { dtype = "I32", shape = { 1 }, data = { M } }
-    given.snaps = { dtype = "I32", shape = { M }, data = { 0, 1, 2 } }
-    local file = golden.run(family .. ".tokens", words(M, more), given)
-    return file:tensor(out).data, file:tensor(state.name).data
-end
-
--- All rows, and the pool with what the snapshots would hold: the state after each token.
-local function one_by_one(family, more, inputs, state, out)
-    local all, pool, each = {}, state, #state.data // SLOTS
-    local kept = {}
-    for t = 0, M - 1 do
-        local given = rows_of(inputs, t, 1)
-        given[state.name] = pool
-        given.slots = { dtype = "I32", shape = { 1 }, data = { M } }
-        local file = golden.run(family .. ".rows", words(1, more), given)
-        local row = file:tensor(out).data
-        table.move(row, 1, #row, #all + 1, all)
-        pool = file:tensor(state.name)
-        table.move(pool.data, M * each + 1, SLOTS * each, t * each + 1, kept)
-    end
-    table.move(pool.data, M * each + 1, SLOTS * each, M * each + 1, kept)
-    return all, kept
-end
-
-local function differences(a, b)
-    local count = math.abs(#a - #b)
-    for i = 1, math.min(#a, #b) do count = count + (a[i] == b[i] and 0 or 1) end
-    return count
-end
-
-local function agree(family, more, inputs, state, out)
-    local rows, pool = in_one(family, more, inputs, state, out)
-    local other_rows, other_pool = one_by_one(family, more, inputs, state, out)
-    assert.equal(0, differences(other_rows, rows))
-    assert.equal(0, differences(other_pool, pool))
+-- A slot's part of a pool.
+local function slot_of(pool, slot)
+    local each = #pool.data // SLOTS
+    return slice(pool.data, slot * each, each)
 end
 
 describe("kda", function()
-    it("the convolution of three tokens is that of one, three times", function()
-        agree("kda_conv", ("STRIDE=%d"):format(3 * WIDTH), {
-            x = { dtype = "BF16", shape = { M, 3 * WIDTH }, data = numbers(M * 3 * WIDTH, 1, 2) },
-            taps = { dtype = "F32", shape = { 3 * WIDTH, 4 }, data = numbers(12 * WIDTH, 2, 1) },
-        }, { name = "window", dtype = "F32", shape = { SLOTS, 3 * WIDTH, 4 },
-            data = numbers(SLOTS * 12 * WIDTH, 3, 2) }, "y")
+    it("three tokens in one launch leave what three launches leave, snapshots too", function()
+        local whole = run(0, M, M, pools(), { M }, { 0, 1, 2 })
+        local rows, after = {}, pools()
+        for t = 0, M - 1 do
+            after = run(t, 1, 1, after, { M }, { -1 })
+            table.move(after.y, 1, #after.y, #rows + 1, rows)
+            for _, pool in ipairs({ "state", "window" }) do
+                assert.same(slot_of(after[pool], M), slot_of(whole[pool], t), pool)
+            end
+        end
+        assert.same(rows, whole.y)
+        assert.same(slot_of(after.state, M), slot_of(whole.state, M))
+        assert.same(slot_of(after.window, M), slot_of(whole.window, M))
     end)
 
-    it("the recurrence of three tokens is that of one, three times", function()
-        local g = numbers(M * WIDTH, 5, 2)
-        for i, x in ipairs(g) do g[i] = x - 2.5 end
-        agree("kda_recurrent", "", {
-            x = { dtype = "BF16", shape = { M, 3 * WIDTH },
-                data = numbers(M * 3 * WIDTH, 4, 0.25) },
-            g = { dtype = "F32", shape = { M, HEADS, D }, data = g },
-            beta = { dtype = "F32", shape = { M, HEADS }, data = numbers(M * HEADS, 6, 1) },
-        }, { name = "state", dtype = "F32", shape = { SLOTS, HEADS, D, D },
-            data = numbers(SLOTS * WIDTH * D, 7, 1) }, "o")
+    it("a token of each of three sequences leaves what each leaves alone", function()
+        local slots = { 3, 0, 2 }
+        local all = run(0, M, 1, pools(), slots, { -1, -1, 1 })
+        for i, slot in ipairs(slots) do
+            local alone = run(i - 1, 1, 1, pools(), { slot }, { -1 })
+            assert.same(alone.y, slice(all.y, (i - 1) * WIDTH, WIDTH))
+            for _, pool in ipairs({ "state", "window" }) do
+                assert.same(slot_of(alone[pool], slot), slot_of(all[pool], slot), pool)
+                if slot == 2 then assert.same(slot_of(alone[pool], 2), slot_of(all[pool], 1)) end
+            end
+        end
     end)
 
     -- The state after 16 tokens whose gates are gate(i), of one that was 1 everywhere.
