@@ -1,6 +1,6 @@
 -- What a circuit is made of: operators in order, the weights that they read and how those are made
 -- from a checkpoint's tensors, states. A value's name is local to its site ("L03.attn.xn"); one
--- that begins with "/" belongs to the whole step.
+-- that begins with "/" belongs to the whole step, one with "^" to the site in front.
 local wiring = {}
 
 -- recipe: format by kind of weight; n: sizes (M rows, ..)
@@ -12,10 +12,12 @@ function wiring.new(recipe, n)
 end
 
 -- Where the operators that follow belong: "L03.attn".
-function wiring:enter(at) self.at, self.quantised = at, {} end
+function wiring:enter(at) self.before, self.at, self.quantised = self.at, at, {} end
 
 function wiring:name(value)
-    if value:sub(1, 1) == "/" then return value end
+    local first = value:sub(1, 1)
+    if first == "/" then return value end
+    if first == "^" then return self.before .. "." .. value:sub(2) end
     return self.at .. "." .. value
 end
 

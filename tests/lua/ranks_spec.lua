@@ -220,9 +220,10 @@ describe("the full model on three ranks", function()
         end
         assert.equal(10, mine.partial_sums)
         assert.same({
-            "L00.attn.y 3 mhc_post", "L00.ffn.y 3 mhc_post", "L01.attn.y 3 mhc_post",
-            "L01.ffn.y 3 mhc_post", "L02.attn.y 3 mhc_post", "L02.ffn.y 3 mhc_post",
-            "L03.attn.y 3 mhc_post", "L03.ffn.moe_combine 3 mhc_post", "L04.attn.y 3 mhc_post",
+            "L00.attn.y 3 mhc_post_pre", "L00.ffn.y 3 mhc_post_pre", "L01.attn.y 3 mhc_post_pre",
+            "L01.ffn.y 3 mhc_post_pre", "L02.attn.y 3 mhc_post_pre", "L02.ffn.y 3 mhc_post_pre",
+            "L03.attn.y 3 mhc_post_pre", "L03.ffn.moe_combine 3 mhc_post_pre",
+            "L04.attn.y 3 mhc_post_pre",
             "L04.ffn.moe_combine 3 mhc_post",
         }, sites)
         assert.equal(0, plan("--model " .. folder).partial_sums)
