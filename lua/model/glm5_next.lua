@@ -175,10 +175,9 @@ end
 
 local function moe(w, c, layer)
     local n, k = w.n, c.experts_topk
-    w:gemv("MOE_ROUTER", "logits", "xn", "bf16 f32", { layer["router.weight"] })
-    w:op("MOE_ROUTER", "moe_router", { M = n.M, EXPERTS = c.experts, TOPK = k }, {
-        ids = "ids", weights = "weights", logits = "logits", factor = "/routed_scale",
-        bias = w:plain(layer["router.bias"], "f32"),
+    w:op("MOE_ROUTER", "moe_router", { M = n.M, N = c.experts, TOPK = k, K = n.H }, {
+        ids = "ids", weights = "weights", x = "xn", factor = "/routed_scale",
+        w = w:tiled({ layer["router.weight"] }), bias = w:plain(layer["router.bias"], "f32"),
     })
     w:experts("MOE_EXPERTS", "gate_up", "xn", c,
         { layer["experts.gate"], layer["experts.up"] })

@@ -327,7 +327,8 @@ void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar);
 uint32_t lt_order_now(const lt_checker *c);
 uint32_t lt_order_block(const lt_checker *c); /* the tick at which the block began */
 size_t lt_order_block_at(const lt_checker *c, uint32_t tick);
-bool lt_order_knows(const lt_thread *t, lt_stamp s); /* was it before what t does now? */
+bool lt_order_repeats(const lt_thread *t, lt_stamp s); /* an earlier run of t's block did that */
+bool lt_order_knows(const lt_thread *t, lt_stamp s);   /* was it before what t does now? */
 
 /* ---- fault.c ---- */
 

@@ -15,9 +15,11 @@ enum {
     PRODUCTS = 10,                       // (a, b), a <= b
     FIRST_PRODUCT = WARPS - PRODUCTS,    // the warp with (0, 0)
     NEEDED = STREAMS + PRODUCTS,         // sums that every block needs, one a warp: pre, then products
-    VALUES = MIX + PRODUCTS,             // then post and comb, which the other warps finish
+    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the other warps take
+    OTHERS = VALUES - NEEDED,
     AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
-    PAIRS = SLICE / 2                    // of columns, that a thread finishes
+    PARTS = SLICE / 64,                  // of a slice, that a warp finishes: two columns a lane
+    COLUMNS = (ROWS * SLICE + THREADS - 1) / THREADS,  // of all streams, that a thread makes or moves
 };
 #define RMS_EPS 0x1.4f8b58p-17f
 #define HC_EPS 0x1.0c6f7ap-20f
@@ -106,10 +108,20 @@ LT_DEV void take_sums(float *sum, const u64 *from, int m0, int value, u32 turn, 
     }
 }
 
+// 1 / sqrt(x) of a normal positive x to the last place or so, from a guess within 3.5 %: a third of the time of a square
+// root and a division. 0 of infinity.
+LT_DEV float over_root(float x)
+{
+    float y = lt_bits_f32(0x5f375a86u - (lt_f32_bits(x) >> 1));
+    LT_UNROLL(3)
+    for (int i = 0; i < 3; i++) y = y * fmaf(-0.5f * x * y, y, 1.5f);
+    return x > 0x1.fffffep127f ? 0.0f : y;
+}
+
 LT_DEV float row_scale(const float *total)  // 1 / rms of a row's streams
 {
     const float *gram = total + STREAMS;
-    return 1.0f / sqrtf((gram[0] + gram[4] + gram[7] + gram[9]) / (float)(STREAMS * H) + RMS_EPS);
+    return over_root((gram[0] + gram[4] + gram[7] + gram[9]) * (1.0f / (STREAMS * H)) + RMS_EPS);
 }
 
 // 1 / rms of the collapsed row, from the products of its streams.
@@ -124,31 +136,35 @@ LT_DEV float collapsed_scale(const float *gram, const float *pre)
     }
     squares = fmaf(2.0f, twice, squares);
     squares = squares < 0.0f ? 0.0f : squares;  // streams that cancel
-    return 1.0f / sqrtf(squares / (float)H + RMS_EPS);
+    return over_root(squares * (1.0f / H) + RMS_EPS);
 }
 
-// k: 4 .. 7 is post, from 8 on a logit of comb. The scales lie behind base.
-LT_DEV void finish_mix(float *post, float *mix, float sum, const float *total, const float *base, int k)
-{
-    const float logit = fmaf(sum * row_scale(total), base[MIX + (k < 2 * STREAMS ? 1 : 2)], base[k]);
-    if (k < 2 * STREAMS) post[k - STREAMS] = 2.0f * lt_sigmoid(logit);
-    if (k >= 2 * STREAMS) mix[k - 2 * STREAMS] = logit;
-}
+// Of the sums that not every block needs, which one block finishes: two, in two warps, and as many again as there are
+// too few blocks.
+LT_DEV int other_sum(int n) { return 2 * (int)blockIdx.x + n % 2 + n / 2 * 2 * SLICES; }
 
-// Two columns of a row: x in shared memory, two of norm, and where they go.
-LT_DEV void finish_pair(bf16 *to, const float *x, u32 norm, const float *total, const float *base)
+// A warp finishes two columns a lane of a row: x in shared memory, two of norm, and where they go. Lane k has the gate
+// k of pre; the lanes behind them what this block finishes of post and mix, in the first warp of a row.
+LT_DEV void finish_columns(bf16 *to, float *post, float *mix, const float *x, u32 norm, const float *total,
+                           const float *base, int is_first, int lane)
 {
     const float by = row_scale(total);
+    const int other = lane < STREAMS ? 0 : other_sum(lane - STREAMS), is_other = lane >= STREAMS && other < OTHERS;
+    const int k = is_other ? STREAMS + other : lane % STREAMS, part = k / STREAMS < 2 ? k / STREAMS : 2;
+    const float logit = fmaf(total[is_other ? k + PRODUCTS : k] * by, base[MIX + part], base[k]);
+    const float gate = lt_sigmoid(logit);
+    if (is_first && is_other && part == 1) post[k - STREAMS] = 2.0f * gate;
+    if (is_first && is_other && part == 2) mix[k - 2 * STREAMS] = logit;
     float pre[STREAMS], low = 0.0f, high = 0.0f;
     LT_UNROLL(STREAMS)
-    for (int i = 0; i < STREAMS; i++) pre[i] = lt_sigmoid(fmaf(total[i] * by, base[MIX], base[i])) + HC_EPS;
+    for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
     LT_UNROLL(STREAMS)
     for (int i = 0; i < STREAMS; i++) {
         const float2 two = *(const float2 *)(x + i * SLICE);
         low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
     }
     const float over = collapsed_scale(total + STREAMS, pre);
-    *(u32 *)to = lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+    if (to) *(u32 *)to = lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
 
 LT_KERNEL(THREADS, 2)
@@ -156,11 +172,10 @@ mhc_pre__m1_h256__s2r1(bf16 *xn, float *post, float *mix, const float *streams, 
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
-    float *to_post = post, *to_mix = mix;
     u64 *slots = (u64 *)sums;
     LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
-    LT_SHARED2(float, total, ROWS, NEEDED);
-    LT_SHARED1(float, own_base, MIX + 3);
+    LT_SHARED2(float, total, ROWS, VALUES);
+    LT_SHARED1(float, own_base, MIX + 3);  // the scales behind it
     uint4 weights[DOTS][LOADS];
 
     LT_UNROLL(DOTS)
@@ -172,42 +187,41 @@ mhc_pre__m1_h256__s2r1(bf16 *xn, float *post, float *mix, const float *streams, 
             if (d < H && k < MIX) weights[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
         }
     }
-    if (threadIdx.x < MIX + 3) own_base[threadIdx.x] = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
-    const int mine = column + threadIdx.x % PAIRS * 2;
-    const u32 norm_pair = mine < H ? *(const u32 *)(norm + mine) : 0;
+    float constant = 0.0f;  // waits in a register: a load in flight stops nobody
+    if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
+    const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
+    const u32 norm_pair = column + d0 < H ? *(const u32 *)(norm + column + d0) : 0;
     lt_pdl_wait();
     lt_pdl_launch();
     const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
+    LT_UNROLL(1)
     for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {
         const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;  // of all streams
         x[0][i] = d < H && at < M * STREAMS ? streams[(size_t)at * H + d] : 0.0f;
     }
+    if (threadIdx.x < MIX + 3) own_base[threadIdx.x] = constant;
     __syncthreads();
     LT_UNROLL(1)
     for (int r = 0; r < ROWS && m0 + r < M; r++)
         put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, weights, x[r], turn, warp, lane);
 
-    float sum[ROWS];
-    const int spare = warp - NEEDED + blockIdx.x * (WARPS - NEEDED);  // which of the other values is mine
-    const int value = warp < NEEDED ? warp : NEEDED + spare;
-    if (value < VALUES) take_sums(sum, slots, m0, value, turn, lane);
-    if (warp < NEEDED && lane == 0) {
-        LT_UNROLL(ROWS)
-        for (int r = 0; r < ROWS; r++) total[r][warp] = sum[r];
-    }
-    __syncthreads();
-    for (int v = value; warp >= NEEDED && v < VALUES; v += SLICES * (WARPS - NEEDED)) {
-        if (v != value) take_sums(sum, slots, m0, v, turn, lane);
+    LT_UNROLL(1)
+    for (int n = 0; warp < NEEDED ? n < 1 : other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
+        const int value = warp < NEEDED ? warp : NEEDED + other_sum(warp - NEEDED + 2 * n);
+        float sum[ROWS];
+        take_sums(sum, slots, m0, value, turn, lane);
         LT_UNROLL(ROWS)
         for (int r = 0; r < ROWS; r++)
-            if (lane == r && m0 + r < M)
-                finish_mix(to_post + (m0 + r) * STREAMS, to_mix + (m0 + r) * 16, sum[r], total[r], own_base,
-                           v - PRODUCTS);
+            if (lane == 0) total[r][value] = sum[r];
     }
-    for (int i = threadIdx.x; i < ROWS * PAIRS; i += THREADS) {
-        const int r = i / PAIRS, d = i % PAIRS * 2;
-        if (m0 + r < M && column + d < H)
-            finish_pair(xn + (size_t)(m0 + r) * H + column + d, x[r] + d, norm_pair, total[r], own_base);
+    __syncthreads();
+    float *to_post = post, *to_mix = mix;
+    LT_UNROLL(1)
+    for (int i = warp; i < ROWS * PARTS; i += WARPS) {
+        const int r = i / PARTS, m = m0 + r;
+        if (m >= M) break;
+        finish_columns(column + d0 < H ? xn + (size_t)m * H + column + d0 : 0, to_post + m * STREAMS, to_mix + m * 16,
+                       x[r] + d0, norm_pair, total[r], own_base, i % PARTS == 0, lane);
     }
     if (threadIdx.x == 0) turns[block] = turn;
 }
