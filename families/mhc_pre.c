@@ -1,5 +1,5 @@
 /* Truth of mhc_pre (model.md 4.2), in double; u is not rounded on its way to xn. mhc_post_pre is
- * mhc_post, and mhc_pre of what that wrote. */
+ * mhc_post, and mhc_pre of what that wrote; _quant quantises the rounded xn. */
 #include <math.h>
 #include "reference.h"
 #include "runtime/lathe.h"
@@ -84,5 +84,28 @@ void lt_reference_mhc_post_pre(const lt_shape_mhc_post_pre *s, double *xn, doubl
         lt_reference_mhc_pre(&row, xn + r * s->H, xn_magnitude + r * s->H, next_post + r * 4,
                              next_post_magnitude, next_mix + r * 16, next_mix_magnitude, x, fn,
                              scale, base, norm);
+    }
+}
+
+void lt_reference_mhc_post_pre_quant(
+    const lt_shape_mhc_post_pre_quant *s, double *xn, double *xn_magnitude, uint8_t *q, uint8_t *qs,
+    double *gs, double *gs_magnitude, double *streams, double *streams_magnitude, double *next_post,
+    double *next_post_magnitude, double *next_mix, double *next_mix_magnitude, const float *post,
+    const float *mix, const uint16_t *y, const uint16_t *fn, const float *scale, const float *base,
+    const uint16_t *norm, const float *input_scale)
+{
+    const lt_shape_mhc_post_pre site = {.M = s->M, .H = s->H};
+    lt_reference_mhc_post_pre(&site, xn, xn_magnitude, streams, streams_magnitude, next_post,
+                              next_post_magnitude, next_mix, next_mix_magnitude, post, mix, y, fn,
+                              scale, base, norm);
+    (void)gs_magnitude;
+    const lt_shape_w4a4_act_quant_static row = {.M = 1, .K = s->H};
+    for (int64_t r = 0; r < s->M; r++) {
+        uint16_t rounded[MOST_COLUMNS];
+        float given;
+        for (int64_t d = 0; d < s->H; d++) rounded[d] = lt_number_to_bf16((float)xn[r * s->H + d]);
+        lt_reference_w4a4_act_quant_static(&row, q + r * s->H / 2, qs + r * s->H / 16, &given,
+                                           rounded, input_scale);
+        gs[r] = (double)given;
     }
 }

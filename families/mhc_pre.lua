@@ -1,6 +1,7 @@
 -- mHC pre (model.md 4.2): a row's streams x give 24 dots with fn; these give the weights of the
 -- collapsed row u = sum of pre[i] * x[i], which is normalised (RMSNorm) and rounded once, and for
--- mhc_post post and mix, the logits of comb. mhc_post_pre does mhc_post of the site in front first.
+-- mhc_post post and mix, the logits of comb. mhc_post_pre does mhc_post of the site in front first,
+-- mhc_post_pre_quant also quantises the row.
 -- The floor is the 192*H bytes of fn and 16*H a row of streams; the products of the streams with
 -- each other give the norm of u, so that the blocks of a row meet only once.
 -- NaN and infinity in a row make NaN of that row alone.
@@ -13,6 +14,7 @@ local GRAM <const> = STREAMS * (STREAMS + 1) // 2      -- products of streams
 local STEP <const> = 64                                -- columns that a warp reads at once
 local WIDE <const> = 4096                              -- columns of a row that has `steps` a block
 local LOAD <const> = 8                                 -- of them, a lane
+local GROUP <const> = 16                               -- codes that share a scale
 local MOST_BLOCKS <const> = 64                         -- wait for each other: on any GPU all run
 
 local function slice(s, v) return STEP * v.steps * tile.ceil(s.H, WIDE) end
@@ -64,6 +66,27 @@ local function base(s, i, random)  -- where M is even, so far out that eps of pr
     return i < STREAMS and 2 * unit - 14 or 16 * unit
 end
 
+local SITE <const> = {
+    { "xn", "bf16", { "M", "H" }, out = true },
+    { "streams", "f32", { "M", STREAMS, "H" }, inout = true },
+    { "next_post", "f32", { "M", STREAMS }, out = true },
+    { "next_mix", "f32", { "M", STREAMS, STREAMS }, out = true },
+    { "post", "f32", { "M", STREAMS } },
+    { "mix", "f32", { "M", STREAMS, STREAMS } },
+    { "y", "bf16", { "M", "H" } },
+    { "fn", "bf16", { MIX, STREAMS, "H" } },
+    { "scale", "f32", { 3 } },
+    { "base", "f32", { MIX } },
+    { "norm", "bf16", { "H" } },
+}
+
+local function site_work(s)
+    return {
+        bytes = bytes(s) + s.M * (4 * STREAMS * s.H + 2 * s.H + 4 * (STREAMS + 1) * STREAMS),
+        flops = flops(s) + s.M * s.H * STREAMS * (STREAMS + 1) * 2,
+    }
+end
+
 return {
     family("mhc_pre", {
         rev = 2,
@@ -93,31 +116,49 @@ return {
         maths = "streams as mhc_post; xn, next_post, next_mix of these as mhc_pre",
         shape = { "M", "H" },
         serves = serves,
-        args = {
-            { "xn", "bf16", { "M", "H" }, out = true },
-            { "streams", "f32", { "M", STREAMS, "H" }, inout = true },
-            { "next_post", "f32", { "M", STREAMS }, out = true },
-            { "next_mix", "f32", { "M", STREAMS, STREAMS }, out = true },
-            { "post", "f32", { "M", STREAMS } },
-            { "mix", "f32", { "M", STREAMS, STREAMS } },
-            { "y", "bf16", { "M", "H" } },
-            { "fn", "bf16", { MIX, STREAMS, "H" } },
-            { "scale", "f32", { 3 } },
-            { "base", "f32", { MIX } },
-            { "norm", "bf16", { "H" } },
-        },
+        args = SITE,
         scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
-        template = function() return "mhc_pre" end,
-        work = function(s)
-            return {
-                bytes = bytes(s)
-                    + s.M * (4 * STREAMS * s.H + 2 * s.H + 4 * (STREAMS + 1) * STREAMS),
-                flops = flops(s) + s.M * s.H * STREAMS * (STREAMS + 1) * 2,
-            }
-        end,
+        work = site_work,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
             draw = { scale = "scale32", base = base },
+        },
+    }),
+
+    family("mhc_post_pre_quant", {
+        rev = 1,
+        maths = "mhc_post_pre; q, qs, gs of xn as w4a4_act_quant.static",
+        shape = { "M", "H" },
+        serves = function(s)
+            if s.H % GROUP ~= 0 then return nil, "H is not a whole number of NVFP4 groups of 16" end
+            return serves(s)
+        end,
+        args = {
+            SITE[1],
+            { "q", "e2m1x2", { "M", function(s) return s.H // 2 end }, out = true },
+            { "qs", "e4m3", { "M", function(s) return s.H // GROUP end }, out = true },
+            { "gs", "f32", { "M" }, out = true },
+            SITE[2], SITE[3], SITE[4], SITE[5], SITE[6], SITE[7], SITE[8], SITE[9], SITE[10],
+            SITE[11], { "input_scale", "f32", { 1 } },
+        },
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        template = function() return "mhc_post_pre" end,
+        work = function(s)
+            local site = site_work(s)
+            return {
+                bytes = site.bytes + s.M * (s.H // 2 + s.H // GROUP + 4) + 4,
+                flops = site.flops + 4 * s.M * s.H,
+            }
+        end,
+        check = {
+            ulp = 1, relative = 1e-5, real = REAL,
+            samples = {
+                { M = 1, H = 256 }, { M = 3, H = 16 }, { M = 4, H = 208 }, { M = 16, H = 320 },
+                { M = 2, H = 4112 },
+            },
+            draw = {  -- all scales saturate: another rounding of xn moves no code
+                scale = "scale32", base = base, input_scale = function() return 0x1p-20 end,
+            },
         },
     }),
 }

@@ -54,6 +54,20 @@ local function comb_of(mix)
     return comb
 end
 
+-- mhc_post_pre_quant writes what mhc_post_pre and a quantiser behind it do, to the bit.
+local function quantises_its_row(words, given, plain)
+    given.input_scale = f32({ 1 }, { 0.0021 })
+    local both = golden.run("mhc_post_pre_quant", words, given)
+    local codes = golden.run("w4a4_act_quant.static", ("M=%d K=%d"):format(ROWS, H),
+        { x = plain:tensor("xn"), input_scale = given.input_scale })
+    for _, name in ipairs({ "xn", "streams", "next_post", "next_mix" }) do
+        assert.same(plain:tensor(name).data, both:tensor(name).data, name)
+    end
+    for _, name in ipairs({ "q", "qs", "gs" }) do
+        assert.same(codes:tensor(name).data, both:tensor(name).data, name)
+    end
+end
+
 describe("golden mhc", function()
     local values, model = golden.values(), golden.model()
     local words <const> = ("M=%d H=%d"):format(ROWS, H)
@@ -131,6 +145,7 @@ describe("golden mhc", function()
                     assert.near(0, golden.error(comb, value(behind .. "1")), 0.003)
                     local xn = value("layer%d.post_attention_layernorm.0", index)
                     assert.near(0, golden.error(got:tensor("xn").data, xn), 0.005)
+                    quantises_its_row(words, given, got)
                 end)
             end
         end

@@ -162,6 +162,17 @@ describe("feed-forward", function()
         end
     end)
 
+    it("quantises an activation as a quantiser behind it does, to the bit", function()
+        local x = {}
+        for i = 1, 8 * 2 * WIDTH do x[i] = (i * i % 401 - 200) / 23 end
+        local q, qs, gs = quantised(8, WIDTH, activated(8, WIDTH, x), 0.0073)
+        local both = golden.run("w4a4_swiglu_quant", ("M=8 K=%d"):format(WIDTH),
+            { x = halves({ 8, 2 * WIDTH }, x), input_scale = floats({ 1 }, { 0.0073 }) })
+        assert.same(q.data, both:tensor("q").data)
+        assert.same(qs.data, both:tensor("qs").data)
+        assert.same(gs.data, both:tensor("gs").data)
+    end)
+
     it("gives the experts' sum of the tiny model, but for bf16", function()
         for _, layer in ipairs({ 3, 4 }) do
             local off = routed("w4a16_moe", layer, false)

@@ -1,8 +1,10 @@
 /* family mhc_post_pre rev 1, shape m1_h256, variant s2r1, class slice128 */
-// Blocks of a row take SLICE columns of all streams each. Warps share their sums: the 24 dots with fn, 10 products of
-// the streams with each other. All blocks wait for the sums of all, and each finishes its own columns, which are still
-// in shared memory. The order of a sum depends on SLICE and H alone.
+// mhc_post of the columns of a block's slice, then mhc_pre of them. comb is balanced in front of the wait: its logits
+// were written before the kernel that wrote y began.
 enum { M = 1, H = 256, STEPS = 2, ROWS = 1 };
+// What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
+// where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
+// sum depends on SLICE and H alone.
 enum {
     STREAMS = 4,
     WARPS = 16,                          // of a block
@@ -19,85 +21,9 @@ enum {
     OTHERS = VALUES - NEEDED,
     AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
     PARTS = SLICE / 64,                  // of a slice, that a warp finishes: two columns a lane
-    COLUMNS = (ROWS * SLICE + THREADS - 1) / THREADS,  // of all streams, that a thread makes or moves
 };
 #define RMS_EPS 0x1.4f8b58p-17f
-// comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: in registers a pass is 60 cycles, and no lane waits for another.
-enum { PASSES = 20 };
 #define HC_EPS 0x1.0c6f7ap-20f
-
-// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
-// then squared. No branch, unlike the division, so that four of them overlap.
-LT_DEV float reciprocal(float x)
-{
-    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
-    const float e = fmaf(-x, y, 1.0f);
-    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
-    return fmaf(y, fmaf(-x, y, 1.0f), y);
-}
-
-// Lane 4 i + j, and 16 lanes on once more: softmax over j.
-LT_DEV float softmax_of_four(float v)
-{
-    float largest = v, other = lt_shfl_xor_f32(0xffffffffu, v, 1);
-    largest = other > largest ? other : largest;
-    other = lt_shfl_xor_f32(0xffffffffu, largest, 2);
-    largest = other > largest ? other : largest;
-    const float e = lt_exp(v - largest);
-    float sum = e + lt_shfl_xor_f32(0xffffffffu, e, 1);
-    sum += lt_shfl_xor_f32(0xffffffffu, sum, 2);
-    return e / sum + HC_EPS;
-}
-
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
-// denominators are from 1.
-LT_DEV float balance(float *by, const float *other, const float *a, int i_step, int j_step)
-{
-    float far = 0.0f;
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        const float *mine = a + i * i_step;
-        float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
-        sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
-        const float total = fmaf(by[i], sum, HC_EPS), off = fabsf(total - 1.0f);
-        by[i] = by[i] * reciprocal(total);
-        far = off > far ? off : far;
-    }
-    return far;
-}
-
-// comb[i,j] = row[i] * a[i,j] * column[j]. Eps counts as where rows and columns are divided in turn. Columns that a
-// pass finds balanced to 2^-22 stay so: what is left of the passes would not move comb by 1e-5.
-LT_DEV void balance_all(float *comb, const float *a)
-{
-    float row[4], column[4];
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) row[i] = column[i] = 1.0f;
-    float far = balance(column, row, a, 1, 4);
-    LT_UNROLL(1)
-    for (int pass = 1; pass < PASSES && far > 0x1p-22f; pass++) {
-        balance(row, column, a, 4, 1);
-        far = balance(column, row, a, 1, 4);
-    }
-    LT_UNROLL(16)
-    for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
-}
-
-// comb of the logits at mix: all 16 in every lane. room: 16 floats of shared memory, this warp's.
-LT_DEV void comb_of(float *comb, const float *mix, float *room, int lane)
-{
-    float a[16];
-    const float mine = softmax_of_four(lt_bits_f32(lt_ld32_fresh(mix + lane % 16)));
-    if (lane < 16) room[lane] = mine;
-    __syncwarp();
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        const float4 four = lt_ld128f(room + 4 * i);
-        a[4 * i] = four.x, a[4 * i + 1] = four.y, a[4 * i + 2] = four.z, a[4 * i + 3] = four.w;
-    }
-    balance_all(comb, a);
-}
 
 LT_DEV float stream_dot(uint4 w, float4 low, float4 high, float sum)
 {
@@ -218,10 +144,10 @@ LT_DEV float collapsed_scale(const float *gram, const float *pre)
 // too few blocks.
 LT_DEV int other_sum(int n) { return 2 * (int)blockIdx.x + n % 2 + n / 2 * 2 * SLICES; }
 
-// A warp finishes two columns a lane of a row: x in shared memory, two of norm, and where they go. Lane k has the gate
-// k of pre; the lanes behind them what this block finishes of post and mix, in the first warp of a row.
-LT_DEV void finish_columns(bf16 *to, float *post, float *mix, const float *x, u32 norm, const float *total,
-                           const float *base, int is_first, int lane)
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre; the lanes
+// behind them what this block finishes of post and mix, in the first warp of a row. The scales lie behind base.
+LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, const float *total, const float *base,
+                          int is_first, int lane)
 {
     const float by = row_scale(total);
     const int other = lane < STREAMS ? 0 : other_sum(lane - STREAMS), is_other = lane >= STREAMS && other < OTHERS;
@@ -239,72 +165,30 @@ LT_DEV void finish_columns(bf16 *to, float *post, float *mix, const float *x, u3
         low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
     }
     const float over = collapsed_scale(total + STREAMS, pre);
-    if (to) *(u32 *)to = lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+    return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
 
-LT_KERNEL(THREADS, 2)
-mhc_post_pre__m1_h256__s2r1(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
+// This warp's rows of fn, of the slice that begins at `column`.
+LT_DEV void load_fn(uint4 (*w)[LOADS], const bf16 *fn, int column, int warp, int lane)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
-    u64 *slots = (u64 *)sums;
-    LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
-    LT_SHARED2(float, total, ROWS, VALUES);
-    LT_SHARED1(float, own_base, MIX + 3);  // the scales behind it
-    uint4 weights[DOTS][LOADS];
-
     LT_UNROLL(DOTS)
     for (int j = 0; j < DOTS; j++) {
         LT_UNROLL(LOADS)
         for (int i = 0; i < LOADS; i++) {
             const int k = warp + j * WARPS, d = column + 64 * i + lane % 8 * 8;
-            weights[j][i].x = weights[j][i].y = weights[j][i].z = weights[j][i].w = 0;
-            if (d < H && k < MIX) weights[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
+            w[j][i].x = w[j][i].y = w[j][i].z = w[j][i].w = 0;
+            if (d < H && k < MIX) w[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
         }
     }
-    float constant = 0.0f;  // waits in a register: a load in flight stops nobody
-    if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
-    const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
-    const u32 norm_pair = column + d0 < H ? *(const u32 *)(norm + column + d0) : 0;
-    LT_SHARED2(float, comb, ROWS, 16);
-    LT_SHARED2(float, of_y, ROWS, STREAMS);
-    if (warp < ROWS && m0 + warp < M) {
-        float all[16];
-        comb_of(all, mix + (m0 + warp) * 16, comb[warp], lane);
-        __syncwarp();
-        LT_UNROLL(16)
-        for (int i = 0; i < 16; i++)
-            if (lane == 0) comb[warp][i] = all[i];
-        if (lane < STREAMS) of_y[warp][lane] = lt_bits_f32(lt_ld32_fresh(post + (m0 + warp) * STREAMS + lane));
-    }
-    __syncthreads();
-    lt_pdl_wait();
-    lt_pdl_launch();
-    const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
-    LT_UNROLL(1)
-    for (int n = 0; n < COLUMNS; n++) {
-        const int i = n * THREADS + threadIdx.x, r = i / SLICE, d = i % SLICE, m = m0 + r;
-        if (r >= ROWS) break;
-        const int is_inside = column + d < H && m < M;
-        const float *from = streams + (size_t)m * STREAMS * H + column + d;
-        float old[STREAMS], value = 0.0f;
-        LT_UNROLL(STREAMS)
-        for (int j = 0; j < STREAMS; j++) old[j] = is_inside ? from[j * H] : 0.0f;
-        if (is_inside) value = lt_bf16_f32(y[(size_t)m * H + column + d]);
-        LT_UNROLL(STREAMS)
-        for (int j = 0; j < STREAMS; j++) {
-            float sum = of_y[r][j] * value;
-            LT_UNROLL(STREAMS)
-            for (int k = 0; k < STREAMS; k++) sum = fmaf(comb[r][k * STREAMS + j], old[k], sum);
-            x[r][j * SLICE + d] = is_inside ? sum : 0.0f;
-        }
-    }
-    if (threadIdx.x < MIX + 3) own_base[threadIdx.x] = constant;
-    __syncthreads();
+}
+
+// From the slices of rows m0 on, x, to the sums over all slices that this block needs. slots: [M][VALUES][SLICES].
+LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], uint4 (*w)[LOADS], int m0, u32 turn,
+                 int warp, int lane)
+{
     LT_UNROLL(1)
     for (int r = 0; r < ROWS && m0 + r < M; r++)
-        put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, weights, x[r], turn, warp, lane);
-
+        put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, w, x[r], turn, warp, lane);
     LT_UNROLL(1)
     for (int n = 0; warp < NEEDED ? n < 1 : other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
         const int value = warp < NEEDED ? warp : NEEDED + other_sum(warp - NEEDED + 2 * n);
@@ -315,13 +199,156 @@ mhc_post_pre__m1_h256__s2r1(bf16 *xn, float *streams, float *next_post, float *n
             if (lane == 0) total[r][value] = sum[r];
     }
     __syncthreads();
-    float *to_post = next_post, *to_mix = next_mix;
+}
+// comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
+// through all of it: in registers a pass is 60 cycles, and no lane waits for another.
+enum { PASSES = 20 };
+#define COMB_EPS 0x1.0c6f7ap-20f
+
+// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
+// then squared. No branch, unlike the division, so that four of them overlap.
+LT_DEV float reciprocal(float x)
+{
+    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
+    const float e = fmaf(-x, y, 1.0f);
+    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+
+// Lane 4 i + j, and 16 lanes on once more: softmax over j.
+LT_DEV float softmax_of_four(float v)
+{
+    float largest = v, other = lt_shfl_xor_f32(0xffffffffu, v, 1);
+    largest = other > largest ? other : largest;
+    other = lt_shfl_xor_f32(0xffffffffu, largest, 2);
+    largest = other > largest ? other : largest;
+    const float e = lt_exp(v - largest);
+    float sum = e + lt_shfl_xor_f32(0xffffffffu, e, 1);
+    sum += lt_shfl_xor_f32(0xffffffffu, sum, 2);
+    return e / sum + COMB_EPS;
+}
+
+// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
+// denominators are from 1.
+LT_DEV float balance(float *by, const float *other, const float *a, int i_step, int j_step)
+{
+    float far = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const float *mine = a + i * i_step;
+        float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
+        sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
+        const float total = fmaf(by[i], sum, COMB_EPS), off = fabsf(total - 1.0f);
+        by[i] = by[i] * reciprocal(total);
+        far = off > far ? off : far;
+    }
+    return far;
+}
+
+// comb[i,j] = row[i] * a[i,j] * column[j]. Eps counts as where rows and columns are divided in turn. Columns that a
+// pass finds balanced to 2^-22 stay so: what is left of the passes would not move comb by 1e-5.
+LT_DEV void balance_all(float *comb, const float *a)
+{
+    float row[4], column[4];
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) row[i] = column[i] = 1.0f;
+    float far = balance(column, row, a, 1, 4);
     LT_UNROLL(1)
-    for (int i = warp; i < ROWS * PARTS; i += WARPS) {
+    for (int pass = 1; pass < PASSES && far > 0x1p-22f; pass++) {
+        balance(row, column, a, 4, 1);
+        far = balance(column, row, a, 1, 4);
+    }
+    LT_UNROLL(16)
+    for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
+}
+
+// comb of the logits at mix: all 16 in every lane. room: 16 floats of shared memory, this warp's.
+LT_DEV void comb_of(float *comb, const float *mix, float *room, int lane)
+{
+    float a[16];
+    const float mine = softmax_of_four(lt_bits_f32(lt_ld32_fresh(mix + lane % 16)));
+    if (lane < 16) room[lane] = mine;
+    __syncwarp();
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const float4 four = lt_ld128f(room + 4 * i);
+        a[4 * i] = four.x, a[4 * i + 1] = four.y, a[4 * i + 2] = four.z, a[4 * i + 3] = four.w;
+    }
+    balance_all(comb, a);
+}
+
+// comb and post of the site in front, a warp a row.
+LT_DEV void balance_rows(float (*comb)[16], float (*of_y)[STREAMS], const float *mix, const float *post, int m0,
+                         int warp, int lane)
+{
+    float all[16];
+    if (warp >= ROWS || m0 + warp >= M) return;
+    const float gate = lt_bits_f32(lt_ld32_fresh(post + (m0 + warp) * STREAMS + lane % STREAMS));
+    comb_of(all, mix + (m0 + warp) * 16, comb[warp], lane);
+    __syncwarp();
+    LT_UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        if (lane == 0) comb[warp][i] = all[i];
+    if (lane < STREAMS) of_y[warp][lane] = gate;
+}
+
+// Column d of the slice x of a row: what its streams become.
+LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const float *comb, const float *of_y, int d)
+{
+    float old[STREAMS];
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) old[i] = streams[(size_t)i * H];
+    const float value = lt_bf16_f32(*y);
+    LT_UNROLL(STREAMS)
+    for (int j = 0; j < STREAMS; j++) {
+        float sum = of_y[j] * value;
+        LT_UNROLL(STREAMS)
+        for (int i = 0; i < STREAMS; i++) sum = fmaf(comb[i * STREAMS + j], old[i], sum);
+        x[j * SLICE + d] = sum;
+    }
+}
+
+LT_KERNEL(THREADS, 2)
+mhc_post_pre__m1_h256__s2r1(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
+    LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
+    LT_SHARED2(float, total, ROWS, VALUES);
+    LT_SHARED2(float, comb, ROWS, 16);
+    LT_SHARED2(float, of_y, ROWS, STREAMS);
+    LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
+    uint4 weights[DOTS][LOADS];
+
+    load_fn(weights, fn, column, warp, lane);
+    float constant = 0.0f;  // waits in a register: a load in flight stops nobody
+    if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
+    const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
+    const u32 norm_pair = column + d0 < H ? *(const u32 *)(norm + column + d0) : 0;
+    balance_rows(comb, of_y, mix, post, m0, warp, lane);
+    if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
+    __syncthreads();
+    lt_pdl_wait();
+    lt_pdl_launch();
+    const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < ROWS * SLICE; i += THREADS) {
+        const int r = i / SLICE, d = i % SLICE, m = m0 + r;
+        if (column + d < H && m < M)
+            mix_column(x[r], streams + (size_t)m * STREAMS * H + column + d, y + (size_t)m * H + column + d, comb[r],
+                       of_y[r], d);
+        else
+            for (int j = 0; j < STREAMS; j++) x[r][j * SLICE + d] = 0.0f;
+    }
+    __syncthreads();
+    meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
+    LT_UNROLL(1)
+    for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
-        if (m >= M) break;
-        finish_columns(column + d0 < H ? xn + (size_t)m * H + column + d0 : 0, to_post + m * STREAMS, to_mix + m * 16,
-                       x[r] + d0, norm_pair, total[r], own_base, i % PARTS == 0, lane);
+        const size_t at = (size_t)m * H + column + d0;
+        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + d0, norm_pair, total[r],
+                                       constants, i % PARTS == 0, lane);
+        if (column + d0 < H) *(u32 *)(xn + at) = two;
     }
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {

@@ -6,7 +6,7 @@ enum { STREAMS = 4 };
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
 // through all of it: in registers a pass is 60 cycles, and no lane waits for another.
 enum { PASSES = 20 };
-#define HC_EPS 0x1.0c6f7ap-20f
+#define COMB_EPS 0x1.0c6f7ap-20f
 
 // 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
 // then squared. No branch, unlike the division, so that four of them overlap.
@@ -28,7 +28,7 @@ LT_DEV float softmax_of_four(float v)
     const float e = lt_exp(v - largest);
     float sum = e + lt_shfl_xor_f32(0xffffffffu, e, 1);
     sum += lt_shfl_xor_f32(0xffffffffu, sum, 2);
-    return e / sum + HC_EPS;
+    return e / sum + COMB_EPS;
 }
 
 // One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
@@ -41,7 +41,7 @@ LT_DEV float balance(float *by, const float *other, const float *a, int i_step, 
         const float *mine = a + i * i_step;
         float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
         sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
-        const float total = fmaf(by[i], sum, HC_EPS), off = fabsf(total - 1.0f);
+        const float total = fmaf(by[i], sum, COMB_EPS), off = fabsf(total - 1.0f);
         by[i] = by[i] * reciprocal(total);
         far = off > far ? off : far;
     }

@@ -1,8 +1,9 @@
 /* family mhc_pre rev 2, shape m2_h4104, variant s1r2, class slice128 */
-// Blocks of a row take SLICE columns of all streams each. Warps share their sums: the 24 dots with fn, 10 products of
-// the streams with each other. All blocks wait for the sums of all, and each finishes its own columns, which are still
-// in shared memory. The order of a sum depends on SLICE and H alone.
+// Blocks of a row take SLICE columns of all streams each, and meet once.
 enum { M = 2, H = 4104, STEPS = 1, ROWS = 2 };
+// What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
+// where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
+// sum depends on SLICE and H alone.
 enum {
     STREAMS = 4,
     WARPS = 16,                          // of a block
@@ -19,7 +20,6 @@ enum {
     OTHERS = VALUES - NEEDED,
     AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
     PARTS = SLICE / 64,                  // of a slice, that a warp finishes: two columns a lane
-    COLUMNS = (ROWS * SLICE + THREADS - 1) / THREADS,  // of all streams, that a thread makes or moves
 };
 #define RMS_EPS 0x1.4f8b58p-17f
 #define HC_EPS 0x1.0c6f7ap-20f
@@ -143,10 +143,10 @@ LT_DEV float collapsed_scale(const float *gram, const float *pre)
 // too few blocks.
 LT_DEV int other_sum(int n) { return 2 * (int)blockIdx.x + n % 2 + n / 2 * 2 * SLICES; }
 
-// A warp finishes two columns a lane of a row: x in shared memory, two of norm, and where they go. Lane k has the gate
-// k of pre; the lanes behind them what this block finishes of post and mix, in the first warp of a row.
-LT_DEV void finish_columns(bf16 *to, float *post, float *mix, const float *x, u32 norm, const float *total,
-                           const float *base, int is_first, int lane)
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre; the lanes
+// behind them what this block finishes of post and mix, in the first warp of a row. The scales lie behind base.
+LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, const float *total, const float *base,
+                          int is_first, int lane)
 {
     const float by = row_scale(total);
     const int other = lane < STREAMS ? 0 : other_sum(lane - STREAMS), is_other = lane >= STREAMS && other < OTHERS;
@@ -164,7 +164,40 @@ LT_DEV void finish_columns(bf16 *to, float *post, float *mix, const float *x, u3
         low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
     }
     const float over = collapsed_scale(total + STREAMS, pre);
-    if (to) *(u32 *)to = lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+    return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+}
+
+// This warp's rows of fn, of the slice that begins at `column`.
+LT_DEV void load_fn(uint4 (*w)[LOADS], const bf16 *fn, int column, int warp, int lane)
+{
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        LT_UNROLL(LOADS)
+        for (int i = 0; i < LOADS; i++) {
+            const int k = warp + j * WARPS, d = column + 64 * i + lane % 8 * 8;
+            w[j][i].x = w[j][i].y = w[j][i].z = w[j][i].w = 0;
+            if (d < H && k < MIX) w[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
+        }
+    }
+}
+
+// From the slices of rows m0 on, x, to the sums over all slices that this block needs. slots: [M][VALUES][SLICES].
+LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], uint4 (*w)[LOADS], int m0, u32 turn,
+                 int warp, int lane)
+{
+    LT_UNROLL(1)
+    for (int r = 0; r < ROWS && m0 + r < M; r++)
+        put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, w, x[r], turn, warp, lane);
+    LT_UNROLL(1)
+    for (int n = 0; warp < NEEDED ? n < 1 : other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
+        const int value = warp < NEEDED ? warp : NEEDED + other_sum(warp - NEEDED + 2 * n);
+        float sum[ROWS];
+        take_sums(sum, slots, m0, value, turn, lane);
+        LT_UNROLL(ROWS)
+        for (int r = 0; r < ROWS; r++)
+            if (lane == 0) total[r][value] = sum[r];
+    }
+    __syncthreads();
 }
 
 LT_KERNEL(THREADS, 2)
@@ -172,21 +205,12 @@ mhc_pre__m2_h4104__s1r2(bf16 *xn, float *post, float *mix, const float *streams,
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
-    u64 *slots = (u64 *)sums;
     LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
     LT_SHARED2(float, total, ROWS, VALUES);
-    LT_SHARED1(float, own_base, MIX + 3);  // the scales behind it
+    LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
     uint4 weights[DOTS][LOADS];
 
-    LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) {
-        LT_UNROLL(LOADS)
-        for (int i = 0; i < LOADS; i++) {
-            const int k = warp + j * WARPS, d = column + 64 * i + lane % 8 * 8;
-            weights[j][i].x = weights[j][i].y = weights[j][i].z = weights[j][i].w = 0;
-            if (d < H && k < MIX) weights[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
-        }
-    }
+    load_fn(weights, fn, column, warp, lane);
     float constant = 0.0f;  // waits in a register: a load in flight stops nobody
     if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
     const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
@@ -199,29 +223,15 @@ mhc_pre__m2_h4104__s1r2(bf16 *xn, float *post, float *mix, const float *streams,
         const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;  // of all streams
         x[0][i] = d < H && at < M * STREAMS ? streams[(size_t)at * H + d] : 0.0f;
     }
-    if (threadIdx.x < MIX + 3) own_base[threadIdx.x] = constant;
+    if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
     __syncthreads();
+    meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
     LT_UNROLL(1)
-    for (int r = 0; r < ROWS && m0 + r < M; r++)
-        put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, weights, x[r], turn, warp, lane);
-
-    LT_UNROLL(1)
-    for (int n = 0; warp < NEEDED ? n < 1 : other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
-        const int value = warp < NEEDED ? warp : NEEDED + other_sum(warp - NEEDED + 2 * n);
-        float sum[ROWS];
-        take_sums(sum, slots, m0, value, turn, lane);
-        LT_UNROLL(ROWS)
-        for (int r = 0; r < ROWS; r++)
-            if (lane == 0) total[r][value] = sum[r];
-    }
-    __syncthreads();
-    float *to_post = post, *to_mix = mix;
-    LT_UNROLL(1)
-    for (int i = warp; i < ROWS * PARTS; i += WARPS) {
+    for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
-        if (m >= M) break;
-        finish_columns(column + d0 < H ? xn + (size_t)m * H + column + d0 : 0, to_post + m * STREAMS, to_mix + m * 16,
-                       x[r] + d0, norm_pair, total[r], own_base, i % PARTS == 0, lane);
+        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, x[r] + d0, norm_pair, total[r], constants,
+                                       i % PARTS == 0, lane);
+        if (column + d0 < H) *(u32 *)(xn + (size_t)m * H + column + d0) = two;
     }
     if (threadIdx.x == 0) turns[block] = turn;
 }

@@ -1,26 +1,39 @@
 /* family w4a4_act_quant.static rev 1, shape m16_k1552, variant w8, class exact */
 // Two lanes quantise a group of 16; rows lie one behind the other.
 enum { M = 16, K = 1552, WARPS = 8 };
-// Two lanes quantise 16 values to E2M1 codes and an E4M3 scale. A NaN counts towards no maximum.
+// Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
-// word: 8 values; over_gs: 1 / gs. The scale, the same in both lanes; their codes.
-LT_DEV e4m3 nvfp4_lane(u32 *codes, const u32 *word, float gs, float over_gs)
+LT_DEV float nvfp4_amax(u32 two, float amax)
+{
+    return larger(fabsf(lt_bf16hi_f32(two)), larger(fabsf(lt_bf16lo_f32(two)), amax));
+}
+
+LT_DEV e4m3 nvfp4_scale(float amax, float over_gs) { return lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs); }
+
+LT_DEV float nvfp4_inverse(e4m3 scale, float gs)
+{
+    const float s = lt_e4m3_f32(scale);
+    return s > 0.0f ? 1.0f / (s * gs) : 0.0f;
+}
+
+LT_DEV u32 nvfp4_codes(u32 two, float inverse)  // a byte
+{
+    return lt_f32_e2m1(lt_bf16lo_f32(two) * inverse) | lt_f32_e2m1(lt_bf16hi_f32(two) * inverse) << 4;
+}
+
+// Two lanes have a group: eight values each. The scale, in both; their codes.
+LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
 {
     float amax = 0.0f;
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++)
-        amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
+    for (int i = 0; i < 4; i++) amax = nvfp4_amax(word[i], amax);
     amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, 1), amax);
-    const e4m3 scale = lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs);
-    const float s = lt_e4m3_f32(scale), inverse = s > 0.0f ? 1.0f / (s * gs) : 0.0f;
+    const e4m3 scale = nvfp4_scale(amax, over_gs);
+    const float inverse = nvfp4_inverse(scale, gs);
     *codes = 0;
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        const u32 low = lt_f32_e2m1(lt_bf16lo_f32(word[i]) * inverse);
-        const u32 high = lt_f32_e2m1(lt_bf16hi_f32(word[i]) * inverse);
-        *codes |= (low | high << 4) << i * 8;
-    }
+    for (int i = 0; i < 4; i++) *codes |= nvfp4_codes(word[i], inverse) << i * 8;
     return scale;
 }
 
@@ -36,7 +49,7 @@ w4a4_act_quant_static__m16_k1552__w8(u8 *q, e4m3 *qs, float *gs, const bf16 *x, 
         const uint4 v = lt_ld128(x + i * 8);
         word[0] = v.x, word[1] = v.y, word[2] = v.z, word[3] = v.w;
     }
-    const e4m3 of_group = nvfp4_lane(&codes, word, scale, over);
+    const e4m3 of_group = nvfp4_pair(&codes, word, scale, over);
     if (i >= (size_t)M * (K / 8)) return;
     *(u32 *)(q + i * 4) = codes;
     if (i % 2 == 0) qs[i / 2] = of_group;
