@@ -51,7 +51,9 @@ return family("w8a8_act_quant", {
 
     check = {
         bits = true,
-        samples = { { M = 1, K = 22 }, { M = 3, K = 704 }, { M = 16, K = 1536 }, { M = 2, K = 12296 } },
+        samples = {
+            { M = 1, K = 22 }, { M = 3, K = 704 }, { M = 16, K = 1536 }, { M = 2, K = 12296 },
+        },
         real = { { M = 1, K = 11264 }, { M = 1, K = 32768 } },
     },
 })

@@ -127,7 +127,7 @@ local function has_input_scale(parts)
     return true
 end
 
--- The families that quantise what these write, too; shape: of theirs; drops: what nobody reads then.
+-- The families that quantise what these write; shape: of theirs; drops: what nobody reads then.
 local QUANTISING <const> = {
     mhc_post_pre = {
         family = "mhc_post_pre_quant", shape = function(s) return { M = s.M, H = s.H } end,

@@ -58,7 +58,8 @@ describe("the tiny model's decode plan", function()
         assert.equal(169, tiny.steps)
         assert.equal("HEAD 3, MHC 16, KDA_FRONT 30, KDA_RECUR 12, KDA_BACK 12, MLP_DENSE 3, "
             .. "MOE_ROUTER 7, MOE_EXPERTS 21, MOE_SHARED 21, MOE_COMBINE 7, "
-            .. "DSA_PROJ 18, DSA_INDEXER 6, DSA_SELECT 8, DSA_ATTEND 2, MHC_POST 2, NORM 1", sections(tiny))
+            .. "DSA_PROJ 18, DSA_INDEXER 6, DSA_SELECT 8, DSA_ATTEND 2, MHC_POST 2, NORM 1",
+            sections(tiny))
         assert.equal("embed.mhc_expand", tiny.rows[1].step)
         assert.equal("head.argmax.f32", tiny.rows[169].step)
     end)
