@@ -63,9 +63,10 @@ LT_DEV void put_dots(u64 *to, const bf16 *w, const float *x, u32 turn, int warp,
     for (int i = 0; i < LOADS; i++) {
         const int d = lane / 8 * SLICE + 64 * i;
         const float4 low = lt_ld128f(x + d + lane % 8 * 4), high = lt_ld128f(x + d + lane % 8 * 4 + 32);
+        const bf16 *from = w + warp * DOTS * STREAMS * SLICE + d + lane % 8 * 8;
         LT_UNROLL(DOTS)
         for (int j = 0; j < DOTS; j++)
-            sum[j] = stream_dot(lt_ld128(w + (warp * DOTS + j) * STREAMS * SLICE + d + lane % 8 * 8), low, high, sum[j]);
+            sum[j] = stream_dot(lt_ld128(from + j * STREAMS * SLICE), low, high, sum[j]);
     }
     LT_UNROLL(DOTS)
     for (int j = 0; j < DOTS; j++) sum[j] = lt_warp_sum(sum[j]);
@@ -237,8 +238,8 @@ LT_DEV float softmax_of_four(float v)
     return e / sum + COMB_EPS;
 }
 
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. over[i] is 1 /
-// by[i]. How far the denominators are from 1.
+// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. over[i] is
+// 1 / by[i]. How far the denominators are from 1.
 LT_DEV float balance(float *by, float *over, const float *other, const float *a, int i_step, int j_step)
 {
     float far = 0.0f;
@@ -357,8 +358,8 @@ mhc_post_pre__m2_h4104__s1r2(bf16 *xn, float *streams, float *next_post, float *
     for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
         const size_t at = (size_t)m * H + column + d0;
-        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + place(d0), norm_pair, total[r],
-                                       constants, i % PARTS == 0, lane);
+        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + place(d0), norm_pair,
+                                       total[r], constants, i % PARTS == 0, lane);
         if (column + d0 < H) *(u32 *)(xn + at) = two;
     }
     LT_UNROLL(1)

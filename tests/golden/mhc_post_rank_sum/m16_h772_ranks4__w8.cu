@@ -31,8 +31,8 @@ LT_DEV float softmax_of_four(float v)
     return e / sum + COMB_EPS;
 }
 
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. over[i] is 1 /
-// by[i]. How far the denominators are from 1.
+// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. over[i] is
+// 1 / by[i]. How far the denominators are from 1.
 LT_DEV float balance(float *by, float *over, const float *other, const float *a, int i_step, int j_step)
 {
     float far = 0.0f;

@@ -1,8 +1,8 @@
 /* family w4a4_act_quant.static rev 1, shape m1_k16, variant w4, class exact */
 // A lane has two values, eight lanes a group of 16; rows lie one behind the other.
 enum { M = 1, K = 16, WARPS = 4 };
-// Values to E2M1 codes and an E4M3 scale of 16, by eight lanes of two values each: few values a lane, because what a lane
-// does for one waits for itself. A NaN counts towards no maximum.
+// Values to E2M1 codes and an E4M3 scale of 16, by eight lanes of two values each: few values a lane, because what a
+// lane does for one waits for itself. A NaN counts towards no maximum.
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
 // A whole warp calls. Values `at` and the next of arrays that lie one behind the other; nothing is written outside.

@@ -14,8 +14,8 @@ LT_DEV u32 two_activated(u32 gate, u32 up)
     return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
                         activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
 }
-// Values to E2M1 codes and an E4M3 scale of 16, by eight lanes of two values each: few values a lane, because what a lane
-// does for one waits for itself. A NaN counts towards no maximum.
+// Values to E2M1 codes and an E4M3 scale of 16, by eight lanes of two values each: few values a lane, because what a
+// lane does for one waits for itself. A NaN counts towards no maximum.
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
 // A whole warp calls. Values `at` and the next of arrays that lie one behind the other; nothing is written outside.
