@@ -188,7 +188,7 @@ LT_DEV int lt_last_block(u32 *counter, u32 blocks)
     return __syncthreads_or(last);
 }
 
-/* ---- blocks of one launch that wait for each other: all of them run at once, at most 64 of 512 threads ---- */
+/* ---- blocks that wait for others of their launch: at most 64 of 512 threads do, so that the others find room ---- */
 
 /* A value and its flag in one word: who sees the flag has the value. Nothing else becomes visible. */
 LT_DEV void lt_put(u64 *p, u32 value, u32 flag)
