@@ -34,7 +34,7 @@ return {
         args = {
             { "streams", "f32", { "M", STREAMS, "H" }, inout = true },
             { "post", "f32", { "M", STREAMS } },
-            { "comb", "f32", { "M", STREAMS, STREAMS } },  -- source, destination
+            { "mix", "f32", { "M", STREAMS, STREAMS } },  -- source, destination
             { "y", "bf16", { "M", "H" } },
         },
         knobs = KNOBS, class = class, keep = keep, launch = launch,
@@ -58,7 +58,7 @@ return {
             { "streams", "f32", { "M", STREAMS, "H" }, inout = true },
             { "y", "bf16", { "M", "H" }, out = true },
             { "post", "f32", { "M", STREAMS } },
-            { "comb", "f32", { "M", STREAMS, STREAMS } },
+            { "mix", "f32", { "M", STREAMS, STREAMS } },
             { "parts", "bf16", { "RANKS", "M", "H" } },
         },
         knobs = KNOBS, class = class, keep = keep, launch = launch,

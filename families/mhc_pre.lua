@@ -1,7 +1,9 @@
 -- mHC pre (model.md 4.2): a row's streams x give 24 dots with fn; these give the weights of the
--- collapsed row u = sum of pre[i] * x[i], which is normalised (RMSNorm) and rounded once, and post
--- and comb for mhc_post. The floor is the 192*H bytes of fn and 16*H a row of streams; the products
--- of the streams with each other give the norm of u, so that the blocks of a row meet only once.
+-- collapsed row u = sum of pre[i] * x[i], which is normalised (RMSNorm) and rounded once, and for
+-- mhc_post post and mix, the logits of comb. mhc_post_pre does mhc_post of the site in front first,
+-- mhc_post_pre_quant also quantises the row.
+-- The floor is the 192*H bytes of fn and 16*H a row of streams; the products of the streams with
+-- each other give the norm of u, so that the blocks of a row meet only once.
 -- NaN and infinity in a row make NaN of that row alone.
 local family = require("gen.family")
 local tile = require("gen.tile")
@@ -10,75 +12,155 @@ local STREAMS <const> = 4
 local MIX <const> = (2 + STREAMS) * STREAMS            -- dots: pre, post, comb
 local GRAM <const> = STREAMS * (STREAMS + 1) // 2      -- products of streams
 local STEP <const> = 64                                -- columns that a warp reads at once
+local WIDE <const> = 4096                              -- columns of a row that has `steps` a block
 local LOAD <const> = 8                                 -- of them, a lane
+local GROUP <const> = 16                               -- codes that share a scale
+local MOST_COLUMNS <const> = 128                       -- of a block: fn in shared memory
+local MOST_BLOCKS <const> = 64                         -- wait for each other: on any GPU all run
 
-local function slices(s, v) return tile.ceil(s.H, STEP * v.steps) end
+local function slice(s, v) return STEP * v.steps * tile.ceil(s.H, WIDE) end
+local function slices(s, v) return tile.ceil(s.H, slice(s, v)) end
 local function groups(s, v) return tile.ceil(s.M, v.rows) end
 
-return family("mhc_pre", {
-    rev = 1,
-    maths = "m = fn . x / rms(x); pre, post = sigmoids, comb = Sinkhorn(20); xn = rmsnorm(pre . x)",
+local function serves(s)
+    if s.M > 16 then return nil, "more than 16 rows" end
+    if s.H > 2 * WIDE then return nil, "more than 8192 columns" end  -- a slice stays in shared
+    if s.H % LOAD ~= 0 then return nil, "H is not a whole number of 16-byte loads" end
+    return true
+end
 
-    shape = { "M", "H" },
-    serves = function(s)
-        if s.M > 16 then return nil, "more than 16 rows" end
-        if s.H % LOAD ~= 0 then return nil, "H is not a whole number of 16-byte loads" end
-        return true
-    end,
+local function scratch(s, v)
+    return {
+        { "sums", "u32", { s.M, MIX + GRAM, slices(s, v), 2 } },  -- a part and its turn
+        { "turns", "u32", { groups(s, v) * slices(s, v) } },      -- launches that a block has ended
+    }
+end
 
-    args = {
-        { "xn", "bf16", { "M", "H" }, out = true },
-        { "post", "f32", { "M", STREAMS }, out = true },
-        { "comb", "f32", { "M", STREAMS, STREAMS }, out = true },  -- source, destination
-        { "streams", "f32", { "M", STREAMS, "H" } },
-        { "fn", "bf16", { MIX, STREAMS, "H" } },
-        { "scale", "f32", { 3 } },    -- of pre, post, comb
-        { "base", "f32", { MIX } },
-        { "norm", "bf16", { "H" } },  -- the site's RMSNorm
-    },
-    scratch = function(s, v)
-        return {
-            { "partial", "f32", { s.M, MIX + GRAM, slices(s, v) } },
-            { "arrived", "u32", { groups(s, v) } },
-        }
-    end,
+local KNOBS <const> = {
+    { "steps", 2, 1 },       -- of 64 columns, that a block takes
+    { "rows", 1, 2, 4, 8 },  -- that a block carries: reuse of fn
+}
+local function class(s, v) return ("slice%d"):format(slice(s, v)) end
+local function keep(s, v)
+    return (v.rows == 1 or v.rows < 2 * s.M) and (v.steps == 1 or s.H > STEP)
+        and slice(s, v) <= MOST_COLUMNS
+        and slices(s, v) * groups(s, v) <= MOST_BLOCKS
+end
+local function launch(s, v)
+    return { grid = { slices(s, v), groups(s, v), 1 }, block = 512 }
+end
 
-    knobs = {
-        { "steps", 2, 1 },       -- of 64 columns, that a block takes
-        { "warps", 12, 8, 16 },  -- of a block, which share the dots; all but one the columns
-        { "rows", 1, 2, 4 },     -- that a block carries: reuse of fn
-    },
-    class = function(_, v) return ("slice%d"):format(STEP * v.steps) end,
-    keep = function(s, v)
-        return v.rows <= s.M and (v.steps == 1 or s.H > STEP)
-            and v.steps * v.rows <= 4  -- fn and a row stay in registers
-    end,
-    launch = function(s, v)
-        return { grid = { slices(s, v), groups(s, v), 1 }, block = 32 * v.warps }
-    end,
-    work = function(s)
-        return {
-            bytes = 2 * MIX * STREAMS * s.H + 2 * s.H + 4 * (3 + MIX)
-                + s.M * (4 * STREAMS * s.H + 2 * s.H + 4 * (STREAMS + 1) * STREAMS),
-            flops = 2 * s.M * s.H * (MIX * STREAMS + GRAM + STREAMS),
-        }
-    end,
+local function bytes(s)
+    return 2 * MIX * STREAMS * s.H + 2 * s.H + 4 * (3 + MIX)
+        + s.M * (4 * STREAMS * s.H + 2 * s.H + 4 * (STREAMS + 1) * STREAMS)
+end
+local function flops(s) return 2 * s.M * s.H * (MIX * STREAMS + GRAM + STREAMS) end
 
-    check = {
-        ulp = 1,
-        relative = 1e-5,
-        samples = {
-            { M = 1, H = 256 }, { M = 3, H = 8 }, { M = 2, H = 200 }, { M = 4, H = 64 },
-            { M = 16, H = 320 }, { M = 1, H = 2304 },
+local SAMPLES <const> = {
+    { M = 1, H = 256 }, { M = 3, H = 8 }, { M = 2, H = 200 }, { M = 4, H = 64 },
+    { M = 16, H = 320 }, { M = 1, H = 2304 }, { M = 2, H = 4104 },
+}
+local REAL <const> = { { M = 1, H = 4096 } }
+
+local function base(s, i, random)  -- where M is even, so far out that eps of pre counts
+    local unit = (random(2001) - 1000) * 0x1p-10
+    if s.M % 2 == 1 then return unit end
+    return i < STREAMS and 2 * unit - 14 or 16 * unit
+end
+
+local SITE <const> = {
+    { "xn", "bf16", { "M", "H" }, out = true },
+    { "streams", "f32", { "M", STREAMS, "H" }, inout = true },
+    { "next_post", "f32", { "M", STREAMS }, out = true },
+    { "next_mix", "f32", { "M", STREAMS, STREAMS }, out = true },
+    { "post", "f32", { "M", STREAMS } },
+    { "mix", "f32", { "M", STREAMS, STREAMS } },
+    { "y", "bf16", { "M", "H" } },
+    { "fn", "bf16", { MIX, STREAMS, "H" } },
+    { "scale", "f32", { 3 } },
+    { "base", "f32", { MIX } },
+    { "norm", "bf16", { "H" } },
+}
+
+local function site_work(s)
+    return {
+        bytes = bytes(s) + s.M * (4 * STREAMS * s.H + 2 * s.H + 4 * (STREAMS + 1) * STREAMS),
+        flops = flops(s) + s.M * s.H * STREAMS * (STREAMS + 1) * 2,
+    }
+end
+
+return {
+    family("mhc_pre", {
+        rev = 2,
+        maths = "m = fn . x / rms(x); pre, post: sigmoids; mix: logits; xn = rmsnorm(pre . x)",
+        shape = { "M", "H" },
+        serves = serves,
+        args = {
+            { "xn", "bf16", { "M", "H" }, out = true },
+            { "post", "f32", { "M", STREAMS }, out = true },
+            { "mix", "f32", { "M", STREAMS, STREAMS }, out = true },  -- source, destination
+            { "streams", "f32", { "M", STREAMS, "H" } },
+            { "fn", "bf16", { MIX, STREAMS, "H" } },
+            { "scale", "f32", { 3 } },    -- of pre, post, comb
+            { "base", "f32", { MIX } },
+            { "norm", "bf16", { "H" } },  -- the site's RMSNorm
         },
-        real = { { M = 1, H = 4096 } },
-        draw = {
-            scale = "scale32",
-            base = function(s, i, random)  -- where M is even, so far out that both eps count
-                local unit = (random(2001) - 1000) * 0x1p-10
-                if s.M % 2 == 1 then return unit end
-                return i < STREAMS and 2 * unit - 14 or 16 * unit
-            end,
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        work = function(s) return { bytes = bytes(s), flops = flops(s) } end,
+        check = {
+            ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
+            draw = { scale = "scale32", base = base },
         },
-    },
-})
+    }),
+
+    family("mhc_post_pre", {
+        rev = 1,
+        maths = "streams as mhc_post; xn, next_post, next_mix of these as mhc_pre",
+        shape = { "M", "H" },
+        serves = serves,
+        args = SITE,
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        work = site_work,
+        check = {
+            ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
+            draw = { scale = "scale32", base = base },
+        },
+    }),
+
+    family("mhc_post_pre_quant", {
+        rev = 1,
+        maths = "mhc_post_pre; q, qs, gs of xn as w4a4_act_quant.static",
+        shape = { "M", "H" },
+        serves = function(s)
+            if s.H % GROUP ~= 0 then return nil, "H is not a whole number of NVFP4 groups of 16" end
+            return serves(s)
+        end,
+        args = {
+            SITE[1],
+            { "q", "e2m1x2", { "M", function(s) return s.H // 2 end }, out = true },
+            { "qs", "e4m3", { "M", function(s) return s.H // GROUP end }, out = true },
+            { "gs", "f32", { "M" }, out = true },
+            SITE[2], SITE[3], SITE[4], SITE[5], SITE[6], SITE[7], SITE[8], SITE[9], SITE[10],
+            SITE[11], { "input_scale", "f32", { 1 } },
+        },
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        template = function() return "mhc_post_pre" end,
+        work = function(s)
+            local site = site_work(s)
+            return {
+                bytes = site.bytes + s.M * (s.H // 2 + s.H // GROUP + 4) + 4,
+                flops = site.flops + 4 * s.M * s.H,
+            }
+        end,
+        check = {
+            ulp = 1, relative = 1e-5, real = REAL,
+            samples = {
+                { M = 1, H = 256 }, { M = 3, H = 16 }, { M = 4, H = 208 }, { M = 16, H = 320 },
+                { M = 2, H = 4112 },
+            },
+            draw = {  -- all scales saturate: another rounding of xn moves no code
+                scale = "scale32", base = base, input_scale = function() return 0x1p-20 end,
+            },
+        },
+    }),
+}

@@ -1,21 +1,27 @@
--- Router (model.md 4.20): s = sigmoid(logit); the TOPK largest s + bias, ties to the lower id;
--- weights s / (their sum + 1e-20) * factor. Each expert counts how many of its warp beat it, the
--- TOPK best of each warp how many of those: no sort. Bound by the launch: a few KB.
--- A NaN choice comes last, its weight makes the row's weights NaN; ids are always distinct and in
--- range.
+-- Router (model.md 4.20): logit = x . w of each expert, s = sigmoid(logit); the TOPK largest s +
+-- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: each expert counts
+-- how many of its warp beat it, the TOPK best of each warp how many of those.
+-- The floor is the 2*N*K bytes of w. NaN in a row of w makes that expert's choice come last,
+-- and its weight the row's weights NaN; ids are always distinct and in range.
 local family = require("gen.family")
+local tile = require("gen.tile")
 
 local MOST_THREADS <const> = 1024  -- a block
 local MOST_CHOSEN <const> = 32     -- a warp writes the weights
+local LEAST_WARPS <const> = 4      -- of a block: loads in flight
+
+local function warps(s) return math.max(LEAST_WARPS, tile.ceil(s.N, 32)) end
+local function tiles(s) return tile.count(s.N) end
 
 return family("moe_router", {
-    rev = 1,
-    maths = "ids = top TOPK of sigmoid(logits) + bias; weights = s / (sum of s + 1e-20) * factor",
+    rev = 2,
+    maths = "s = sigmoid(x . w); ids = top TOPK of s + bias; weights = factor * s / (sum of s)",
 
-    shape = { "M", "EXPERTS", "TOPK" },
+    shape = { "M", "N", "TOPK", "K" },
     serves = function(s)
-        if s.EXPERTS > MOST_THREADS then return nil, "more than 1024 experts" end
-        if s.TOPK > s.EXPERTS then return nil, "TOPK is more than EXPERTS" end
+        if s.M > 16 then return nil, "more than 16 rows" end
+        if s.N > MOST_THREADS then return nil, "more than 1024 experts" end
+        if s.TOPK > s.N then return nil, "TOPK is more than EXPERTS" end
         if s.TOPK > MOST_CHOSEN then return nil, "TOPK is more than 32" end
         return true
     end,
@@ -23,32 +29,40 @@ return family("moe_router", {
     args = {
         { "ids", "i32", { "M", "TOPK" }, out = true },      -- by descending choice
         { "weights", "f32", { "M", "TOPK" }, out = true },
-        { "logits", "f32", { "M", "EXPERTS" } },
-        { "bias", "f32", { "EXPERTS" } },                   -- of the choice, not of the weight
+        { "x", "bf16", { "M", "K" } },
+        { "w", "bf16", { "N", "K" }, layout = "bf16_tile16" },
+        { "bias", "f32", { "N" } },                   -- of the choice, not of the weight
         { "factor", "f32", { 1 } },                         -- routed_scaling_factor
     },
-    knobs = {},
-    class = function() return "slots" end,  -- weights are summed in the order of the slots
-    keep = function() return true end,
-    launch = function(s) return { grid = s.M, block = (s.EXPERTS + 31) // 32 * 32 } end,
+    scratch = function(s, v)
+        return {
+            { "sums", "u32", { s.M, s.N, v.parts, 2 } },  -- a part and its turn
+            { "turns", "u32", { tiles(s) * v.parts } },         -- launches that a block has ended
+        }
+    end,
+    knobs = { { "parts", 8, 4, 16, 1 } },  -- blocks that share one K
+    class = function(s, v) return ("mma.bf16_%dx%d"):format(v.parts, warps(s)) end,
+    keep = function(s, v)
+        return v.parts == 1 or s.K >= 32 * warps(s) * v.parts  -- no warp starts out idle
+    end,
+    launch = function(s, v) return { grid = { tiles(s), v.parts, 1 }, block = 32 * warps(s) } end,
     work = function(s)
-        return { bytes = 4 * (s.M * s.EXPERTS + s.EXPERTS + 1) + 8 * s.M * s.TOPK,
-            flops = s.M * s.EXPERTS * 40 }
+        return { bytes = 2 * s.N * s.K + 2 * s.M * s.K + 4 * s.N + 4 + 8 * s.M * s.TOPK,
+            flops = 2 * s.M * s.N * s.K }
     end,
 
     check = {
         relative = 1e-5,
         samples = {
-            { M = 1, EXPERTS = 1, TOPK = 1 }, { M = 4, EXPERTS = 16, TOPK = 4 },
-            { M = 3, EXPERTS = 37, TOPK = 8 }, { M = 2, EXPERTS = 33, TOPK = 32 },
-            { M = 16, EXPERTS = 288, TOPK = 8 },
+            { M = 1, N = 1, TOPK = 1, K = 8 }, { M = 4, N = 16, TOPK = 4, K = 256 },
+            { M = 3, N = 37, TOPK = 8, K = 64 }, { M = 2, N = 33, TOPK = 32, K = 22 },
+            { M = 16, N = 288, TOPK = 8, K = 576 }, { M = 5, N = 20, TOPK = 3, K = 2048 },
         },
-        real = { { M = 1, EXPERTS = 288, TOPK = 8 } },
-        draw = {  -- few values, so many ties; with 37 experts all scores are equal
-            logits = function(s, _, random)
-                return s.EXPERTS == 37 and 0.25 or (random(33) - 16) / 4
-            end,
-            bias = function(s, _, random) return s.EXPERTS == 37 and 0.5 or random(3) / 8 end,
+        real = { { M = 1, N = 288, TOPK = 8, K = 4096 } },
+        draw = {  -- sums are exact, so that ties are ties; with 37 experts all scores are equal
+            x = function(_, _, random) return (random(5) - 2) / 8 end,
+            w = function(s, _, random) return s.N == 37 and 0 or (random(5) - 2) / 16 end,
+            bias = function(s, _, random) return s.N == 37 and 0.5 or random(3) / 8 end,
             factor = function() return 2.5 end,
         },
     },

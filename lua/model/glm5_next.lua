@@ -18,20 +18,22 @@ end
 
 -- ---- hyper-connections ----
 
+-- Into a site: what the one in front, if there is one, leaves to do, and the row that it works on.
 local function pre(w, layer, site, norm)
-    w:op("MHC", "mhc_pre", { M = w.n.M, H = w.n.H }, {
-        xn = "xn", post = "post", comb = "comb", streams = "/streams",
+    local args = {
+        xn = "xn", streams = "/streams",
         fn = w:plain(layer["hc_" .. site .. ".fn"], "bf16"),
         scale = w:plain(layer["hc_" .. site .. ".scale"], "f32"),
         base = w:plain(layer["hc_" .. site .. ".base"], "f32"), norm = w:plain(norm, "bf16"),
-    })
-end
-
--- y: of a mixer or an FFN, whose last product runs over this rank's heads or columns alone.
-local function post(w)
-    w:partial()
-    w:op("MHC_POST", "mhc_post", { M = w.n.M, H = w.n.H },
-        { streams = "/streams", post = "post", comb = "comb", y = "y" })
+    }
+    local family = w.before == "embed" and "mhc_pre" or "mhc_post_pre"
+    if family == "mhc_pre" then
+        args.post, args.mix = "post", "mix"
+    else
+        args.next_post, args.next_mix = "post", "mix"
+        args.post, args.mix, args.y = "^post", "^mix", "^y"
+    end
+    w:op("MHC", family, { M = w.n.M, H = w.n.H }, args)
 end
 
 -- ---- KDA ----
@@ -146,10 +148,9 @@ end
 
 local function moe(w, c, layer)
     local n, k = w.n, c.experts_topk
-    w:gemv("MOE_ROUTER", "logits", "xn", "bf16 f32", { layer["router.weight"] })
-    w:op("MOE_ROUTER", "moe_router", { M = n.M, EXPERTS = c.experts, TOPK = k }, {
-        ids = "ids", weights = "weights", logits = "logits", factor = "/routed_scale",
-        bias = w:plain(layer["router.bias"], "f32"),
+    w:op("MOE_ROUTER", "moe_router", { M = n.M, N = c.experts, TOPK = k, K = n.H }, {
+        ids = "ids", weights = "weights", x = "xn", factor = "/routed_scale",
+        w = w:tiled({ layer["router.weight"] }), bias = w:plain(layer["router.bias"], "f32"),
     })
     w:experts("MOE_EXPERTS", "gate_up", "xn", c,
         { layer["experts.gate"], layer["experts.up"] })
@@ -166,6 +167,8 @@ end
 local function head(w, c, model)
     local n = w.n
     w:enter("head")
+    w:op("MHC_POST", "mhc_post", { M = n.M, H = n.H },
+        { streams = "/streams", post = "^post", mix = "^mix", y = "^y" })
     w:op("MHC_POST", "mhc_head", { M = n.M, H = n.H }, { h = "h", streams = "/streams" })
     w:op("NORM", "rms_norm", { M = n.M, K = n.H },
         { y = "/hidden", x = "h", w = w:plain(model.norm, "bf16") })
@@ -187,11 +190,11 @@ function glm5_next.circuit(found, formats, rows, capacity)
         w:enter(("L%02d.attn"):format(i - 1))
         pre(w, layer, "attn", layer.input_norm)
         if kind == "kda" then kda(w, c, layer) else dsa(w, c, layer) end
-        post(w)
+        w:partial()  -- the last product of a mixer or an FFN: of this rank's heads or columns alone
         w:enter(("L%02d.ffn"):format(i - 1))
         pre(w, layer, "ffn", layer.post_norm)
         if c.ffns[i] == "dense" then dense(w, c, layer) else moe(w, c, layer) end
-        post(w)
+        w:partial()
     end
     head(w, c, model)
     return w

@@ -1,6 +1,6 @@
 -- What a circuit is made of: operators in order, the weights that they read and how those are made
 -- from a checkpoint's tensors, states. A value's name is local to its site ("L03.attn.xn"); one
--- that begins with "/" belongs to the whole step.
+-- that begins with "/" belongs to the whole step, one with "^" to the site in front.
 local wiring = {}
 
 -- recipe: format by kind of weight; n: sizes (M rows, ..)
@@ -12,10 +12,12 @@ function wiring.new(recipe, n)
 end
 
 -- Where the operators that follow belong: "L03.attn".
-function wiring:enter(at) self.at, self.quantised = at, {} end
+function wiring:enter(at) self.before, self.at, self.quantised = self.at, at, {} end
 
 function wiring:name(value)
-    if value:sub(1, 1) == "/" then return value end
+    local first = value:sub(1, 1)
+    if first == "/" then return value end
+    if first == "^" then return self.before .. "." .. value:sub(2) end
     return self.at .. "." .. value
 end
 
@@ -74,6 +76,11 @@ function wiring:plain(parts, format)
     return array_of(self:weight("plain", parts, format), "data")
 end
 
+-- The stacked rows of parts as bf16, in tiles.
+function wiring:tiled(parts)
+    return array_of(self:weight("rows", parts, "bf16", parts), "w")
+end
+
 -- A buffer that lives as long as the sequence; fill: its first bytes, 0xff where nothing is said.
 function wiring:state(name, ctype, extents, fill)
     local key = self:name(name)
@@ -115,14 +122,41 @@ local function has_input_scale(parts)
     return true
 end
 
--- x as NVFP4 under the global scale that the weights' checkpoint gives for this product; where it
--- gives none, under one of each row.
+-- The families that quantise what these write; shape: of theirs; drops: what nobody reads then.
+local QUANTISING <const> = {
+    mhc_post_pre = {
+        family = "mhc_post_pre_quant", shape = function(s) return { M = s.M, H = s.H } end,
+    },
+    swiglu_clamp = {
+        family = "w4a4_swiglu_quant", shape = function(s) return { M = s.M, K = s.N } end,
+        drops = "y",
+    },
+}
+
+-- The operator that wrote x, a name in the plan, and how it can quantise it, if it can.
+function wiring:quantising(x)
+    for i = #self.ops, 1, -1 do
+        local op = self.ops[i]
+        if op.args.xn == x or op.args.y == x then return op, QUANTISING[op.family] end
+    end
+end
+
+-- x as NVFP4, by the operator that wrote it or by one of its own, under the global scale that the
+-- weights' checkpoint gives for this product; where it gives none, under one of each row.
 function wiring:quantise_nvfp4(section, x, rows, k, weight)
-    local args = { q = x .. ".nvfp4", qs = x .. ".scales", gs = x .. ".gs", x = x }
-    if weight.has_input_scale then args.input_scale = array_of(weight, "input_scale") end
-    self:op(section, "w4a4_act_quant." .. (weight.has_input_scale and "static" or "dynamic"),
-        { M = rows, K = k }, args, x .. ".quant")
-    return x .. ".nvfp4", x .. ".scales", x .. ".gs"
+    local q, qs, gs = x .. ".nvfp4", x .. ".scales", x .. ".gs"
+    local input_scale = weight.has_input_scale and array_of(weight, "input_scale") or nil
+    local op, how = self:quantising(self:name(x))
+    if input_scale and how then
+        op.family, op.shape, op.args.input_scale = how.family, how.shape(op.shape), input_scale
+        op.args.q, op.args.qs, op.args.gs = self:name(q), self:name(qs), self:name(gs)
+        if how.drops then op.args[how.drops] = nil end
+    else
+        self:op(section, "w4a4_act_quant." .. (input_scale and "static" or "dynamic"),
+            { M = rows, K = k }, { q = q, qs = qs, gs = gs, x = x, input_scale = input_scale },
+            x .. ".quant")
+    end
+    return q, qs, gs
 end
 
 -- The products of the chosen experts: gate and up of each token's row, or down of each slot's.

@@ -99,8 +99,10 @@ static void check_races(const access *a, const lt_cell *c, uint32_t since, size_
 {
     if (conflicts(a, c->written, since)) report(a, LT_FOUND_RACE, at, c->written, true);
     if (!a->writes) return;
-    if (conflicts(a, c->read, since)) report(a, LT_FOUND_RACE, at, c->read, false);
-    if (conflicts(a, c->other, since)) report(a, LT_FOUND_RACE, at, c->other, false);
+    const lt_stamp readers[] = {c->read, c->other};
+    for (int i = 0; i < 2; i++)
+        if (conflicts(a, readers[i], since) && !lt_order_repeats(a->thread, readers[i]))
+            report(a, LT_FOUND_RACE, at, readers[i], false);
 }
 
 /* How much a reader adds to the knowledge of another: 0, it is the same thread; 1 to 3, its warp,

@@ -275,24 +275,68 @@ int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counte
     return b->last;
 }
 
-/* In the pass ahead a thread ends here: what follows may be late, what was in front is early. */
-void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line)
+/* ---- what blocks put for each other ---- */
+
+static void check_pair(lt_thread *t, lt_site site, const char *what, const void *p)
 {
-    lt_emulator *e = t->emu;
-    (void)file;
-    (void)line;
-    if (!e->ahead) return;
-    t->state = LT_AHEAD;
-    e->block.live--;
-    e->block.ahead++;
+    char where[160];
+    if (!((uintptr_t)p % 8)) return;
+    lt_memory_describe(t->emu, p, where, sizeof where);
+    lt_fault(t, site, "%s: %s is not 8-byte aligned", what, where);
+}
+
+void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t value,
+                uint32_t flag)
+{
+    const lt_site site = {file, line};
+    check_pair(t, site, "lt_put", p);
+    lt_access_atomic(t, LT_CALLER, p, sizeof *p);
+    lt_touch_begin(t, site);
+    *p = (uint64_t)flag << 32 | value;
+    lt_touch_end(t);
+}
+
+uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p)
+{
+    const lt_site site = {file, line};
+    check_pair(t, site, "lt_peek", p);
+    lt_access_atomic(t, LT_CALLER, p, sizeof *p);
+    lt_touch_begin(t, site);
+    const uint64_t pair = *p;
+    lt_touch_end(t);
+    return pair;
+}
+
+static void stop(lt_thread *t, lt_site site)
+{
+    lt_block *b = &t->emu->block;
+    t->state = LT_STOPPED;
+    t->site = site;
+    b->live--;
+    b->stopped++;
+    b->stopped_thread = t->index;
     lt_block_pause(t);
 }
 
+/* The block begins again when others have run. */
+int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing)
+{
+    if (missing) stop(t, (lt_site){file, line});
+    return 0;
+}
+
+/* ---- programmatic dependent launch ---- */
+
+/* In the pass ahead a thread ends here: what follows may be late, what was in front is early. */
+void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line)
+{
+    if (t->emu->ahead) stop(t, (lt_site){file, line});
+}
+
+/* The next launch counts on it that what is in front of this one has ended. */
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line)
 {
-    (void)t;
-    (void)file;
-    (void)line;
+    if (t->emu->ahead) lt_fault(t, (lt_site){file, line}, "lt_pdl_launch before lt_pdl_wait");
 }
 
 /* ---- a block from its begin to its end ---- */
@@ -323,7 +367,7 @@ static int begin_block(lt_emulator *e, size_t index)
     e->block_index = (lt_dim3){(uint32_t)(index % grid[0]), (uint32_t)(index / grid[0] % grid[1]),
                                (uint32_t)(index / grid[0] / grid[1])};
     b->live = b->threads;
-    b->returned = b->ahead = b->bulk_count = b->bulk_pending = b->unfenced_count = 0;
+    b->returned = b->stopped = b->bulk_count = b->bulk_pending = b->unfenced_count = 0;
     b->mbarrier_waiters = NULL;
     memset(b->barriers, 0, sizeof b->barriers);
     for (int i = 0; i < b->threads; i += 32) {
@@ -400,7 +444,7 @@ static void end_block(lt_emulator *e)
     if (e->caught.signal) lt_fault_explain(e);
     if (e->checker) lt_access_explain(e);
     if (*e->fault) return;
-    if (e->ahead && b->ahead) return;
+    if (b->stopped) return;
     if (b->live)
         report_deadlock(e);
     else if (e->ahead)
@@ -424,5 +468,6 @@ int lt_block_run(lt_emulator *e, size_t index)
     lt_fiber_switch(&e->main, &first->fiber);
     e->running = false;
     end_block(e);
-    return *e->fault ? -1 : 0;
+    if (*e->fault) return -1;
+    return !e->ahead && e->block.stopped;
 }

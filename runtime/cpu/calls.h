@@ -12,6 +12,10 @@ void lt_cpu_syncthreads(lt_thread *t, const char *file, int line);
 void lt_cpu_bar(lt_thread *t, const char *file, int line, int id, int threads, int waits);
 uint32_t lt_cpu_atomic_add_u32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t v);
 int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counter, uint32_t blocks);
+void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t value,
+                uint32_t flag);
+uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p);
+int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing);
 void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line);
 

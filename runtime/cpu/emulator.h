@@ -79,7 +79,7 @@ typedef enum {
     LT_IN_BARRIER,
     LT_IN_COLLECTIVE,
     LT_IN_MBARRIER,
-    LT_AHEAD,
+    LT_STOPPED,
     LT_RETURNED
 } lt_state;
 
@@ -159,8 +159,8 @@ typedef struct {
 
 typedef struct {
     int threads, live;
-    int returned, ahead; /* threads that ended; that reached lt_pdl_wait in the pass ahead */
-    int returned_thread; /* one of them */
+    int returned, stopped; /* threads that ended; that go no further in this run of the block */
+    int returned_thread, stopped_thread; /* one of them */
     lt_barrier barriers[LT_BARRIERS];
     lt_thread *mbarrier_waiters;
     lt_bulk *bulk; /* LT_BULK_COPIES */
@@ -327,7 +327,8 @@ void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar);
 uint32_t lt_order_now(const lt_checker *c);
 uint32_t lt_order_block(const lt_checker *c); /* the tick at which the block began */
 size_t lt_order_block_at(const lt_checker *c, uint32_t tick);
-bool lt_order_knows(const lt_thread *t, lt_stamp s); /* was it before what t does now? */
+bool lt_order_repeats(const lt_thread *t, lt_stamp s); /* an earlier run of t's block did that */
+bool lt_order_knows(const lt_thread *t, lt_stamp s);   /* was it before what t does now? */
 
 /* ---- fault.c ---- */
 

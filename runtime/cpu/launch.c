@@ -3,10 +3,11 @@
  *
  * Programmatic dependent launch is played as its worst case. What stands in front of lt_pdl_wait is
  * run for all blocks before anything else, while what launches in flight may write is out of reach
- * and nothing can be written; that pass is thrown away. In flight are the launches since the last
- * sync, or since the last one that waited for all in front of it. */
+ * and nothing can be written; that pass is thrown away. In flight is the launch in front: it lets
+ * the next one begin after its own wait, when all in front of it have ended. */
 #include "emulator.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_GRID_YZ = 65535, MOST_BLOCK_Z = 64 };
@@ -65,6 +66,32 @@ static size_t common_divisor(size_t a, size_t b)
     return a;
 }
 
+static int no_memory(lt_emulator *e)
+{
+    lt_fault_note(e, NULL, (lt_site){NULL, 0}, "no memory for the list of blocks");
+    return -1;
+}
+
+/* Blocks that look for what others put begin again, until there is none. */
+static int run_again(lt_emulator *e, size_t *waiting, size_t count)
+{
+    while (count) {
+        size_t left = 0;
+        for (size_t i = 0; i < count; i++) {
+            const int rc = lt_block_run(e, waiting[i]);
+            if (rc < 0) return -1;
+            if (rc > 0) waiting[left++] = waiting[i];
+        }
+        if (left == count) {
+            const lt_thread *t = &e->threads[e->block.stopped_thread];
+            lt_fault_note(e, t, t->site, "deadlock: looks for what no block puts");
+            return -1;
+        }
+        count = left;
+    }
+    return 0;
+}
+
 /* Forward, reversed, or by a step that meets every block once. */
 static int run_blocks(lt_emulator *e)
 {
@@ -76,9 +103,16 @@ static int run_blocks(lt_emulator *e)
         step = 1 + (lt_block_random(e) >> 20) % (count - 1);
         while (common_divisor(step, count) != 1) step++;
     }
-    for (size_t i = 0; i < count; i++, at = (at + step) % count)
-        if (lt_block_run(e, l->sample ? l->sample[at] : at)) return -1;
-    return 0;
+    size_t *waiting = malloc(count * sizeof *waiting), left = 0;
+    int rc = waiting ? 0 : no_memory(e);
+    for (size_t i = 0; i < count && rc >= 0; i++, at = (at + step) % count) {
+        const size_t index = l->sample ? l->sample[at] : at;
+        rc = lt_block_run(e, index);
+        if (rc > 0) waiting[left++] = index;
+    }
+    if (rc >= 0) rc = run_again(e, waiting, left);
+    free(waiting);
+    return rc;
 }
 
 /* ---- the launch ---- */
@@ -137,7 +171,7 @@ static int run_whole(lt_emulator *e, lt_err *err)
 static void take_off(lt_emulator *e)
 {
     const lt_kernel *k = &e->kernel->base;
-    if (!e->launch->programmatic) e->flight++;
+    e->flight++;
     for (int i = 0; i < k->param_count; i++) {
         lt_cpu_buffer *b = (lt_cpu_buffer *)e->args[i].buffer;
         if (!k->params[i].out) continue;

@@ -274,6 +274,14 @@ size_t lt_order_block_at(const lt_checker *c, uint32_t tick)
     return find_past(c->order, tick)->index;
 }
 
+/* What the block did when it ran before, and looked for what was not there yet: now it does it
+ * again. */
+bool lt_order_repeats(const lt_thread *t, lt_stamp s)
+{
+    const lt_order *o = t->emu->checker->order;
+    return s.tick < o->block && find_past(o, s.tick)->index == o->past[o->past_count - 1].index;
+}
+
 bool lt_order_knows(const lt_thread *t, lt_stamp s)
 {
     const lt_order *o = t->emu->checker->order;

@@ -109,11 +109,17 @@ extern void lt_cpu_syncthreads(lt_thread *, const char *, int);
 extern void lt_cpu_bar(lt_thread *, const char *, int, int id, int threads, int waits);
 extern u32 lt_cpu_atomic_add_u32(lt_thread *, const char *, int, u32 *p, u32 v);
 extern int lt_cpu_last_block(lt_thread *, const char *, int, u32 *counter, u32 blocks);
+extern void lt_cpu_put(lt_thread *, const char *, int, u64 *p, u32 value, u32 flag);
+extern u64 lt_cpu_peek(lt_thread *, const char *, int, const u64 *p);
+extern int lt_cpu_look_again(lt_thread *, const char *, int, int missing);
 #define __syncthreads() lt_cpu_syncthreads(LT_HERE)
 #define lt_bar_sync(id, threads) lt_cpu_bar(LT_HERE, id, threads, 1)
 #define lt_bar_arrive(id, threads) lt_cpu_bar(LT_HERE, id, threads, 0)
 #define lt_atomic_add_u32(p, v) lt_cpu_atomic_add_u32(LT_HERE, p, v)
 #define lt_last_block(counter, blocks) lt_cpu_last_block(LT_HERE, counter, blocks)
+#define lt_put(p, value, flag) lt_cpu_put(LT_HERE, p, value, flag)
+#define lt_peek(p) lt_cpu_peek(LT_HERE, p)
+#define lt_look_again(missing) lt_cpu_look_again(LT_HERE, missing)
 
 /* ---- asynchronous copies ---- */
 

@@ -188,6 +188,23 @@ LT_DEV int lt_last_block(u32 *counter, u32 blocks)
     return __syncthreads_or(last);
 }
 
+/* ---- blocks that wait for others of their launch: at most 64 of 512 threads do, so that the others find room ---- */
+
+/* A value and its flag in one word: who sees the flag has the value. Nothing else becomes visible. */
+LT_DEV void lt_put(u64 *p, u32 value, u32 flag)
+{
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"((u64)flag << 32 | value) : "memory");
+}
+LT_DEV u64 lt_peek(const u64 *p) /* the flag is the high half */
+{
+    u64 v;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+/* Ends the round of a loop that looks for what other blocks put: is something missing? Before that a block writes
+ * nothing but what it puts: the CPU device begins it again. */
+LT_DEV int lt_look_again(int missing) { return missing; }
+
 /* ---- asynchronous copies ---- */
 
 LT_DEV u32 lt_shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }

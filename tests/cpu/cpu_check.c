@@ -252,6 +252,14 @@ static const defect more[] = {
      .message = "4: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
                 "t.cut:3 (only lt_last_block orders blocks)",
      .grid = 2},
+    {"a block writes before it looks again", SHADOW, 1,
+     "u64 *p = (u64 *)n;\nlt_put(p + blockIdx.x, 1, 1);\ny[blockIdx.x] = 1;\n"
+     "while (lt_look_again(lt_peek(p + 1 - blockIdx.x) == 0)) ;",
+     "u64 *p = (u64 *)n;\nlt_put(p + blockIdx.x, 1, 1);\n"
+     "while (lt_look_again(lt_peek(p + 1 - blockIdx.x) == 0)) ;\ny[blockIdx.x] = 1;",
+     .message = "4: block 0, thread 0: race: writes 'y' + 0, which block 0, thread 0 writes at "
+                "t.cut:4 (only lt_last_block orders blocks)",
+     .grid = 2},
     {"a counter is read while others count", SHADOW, 64,
      "lt_atomic_add_u32(n, 1);\ny[threadIdx.x] = (float)n[0];",
      "lt_atomic_add_u32(n, 1);\n__syncthreads();\ny[threadIdx.x] = (float)n[0];",

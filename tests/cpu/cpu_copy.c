@@ -134,6 +134,52 @@ static void exactly_one_block_is_the_last_and_sees_all_results(void **state)
     }
 }
 
+/* ---- blocks that wait for each other ---- */
+
+static const char meeting[] =
+    "LT_KERNEL(64) k(u64 *slots, u32 *turns, float *y) {\n"
+    " const u32 turn = turns[blockIdx.x] + 1;\n"
+    " if (threadIdx.x == 0) lt_put(slots + blockIdx.x, lt_f32_bits(blockIdx.x + 1.0f), turn);\n"
+    " u64 got = 0;\n"
+    " while (lt_look_again(threadIdx.x < gridDim.x &&\n"
+    "                      ((got = lt_peek(slots + threadIdx.x)) >> 32) != turn)) ;\n"
+    " const float sum = lt_warp_sum(lt_bits_f32((u32)got));\n"
+    " __syncthreads();\n"
+    " if (threadIdx.x == 0) { y[blockIdx.x] += sum; turns[blockIdx.x] = turn; }\n}";
+
+static void each_block_sees_what_all_put_at_each_launch(void **state)
+{
+    (void)state;
+    for (int order = 0; order < ORDERS; order++) {
+        lt_err err;
+        uint64_t slots[7] = {0};
+        uint32_t turns[7] = {0};
+        float y[7] = {0};
+        lt_device *dev = open_device(order, false);
+        const kernel_job job = {.params = "slots! turns! y!",
+                                .grid = 7,
+                                .block = 64,
+                                .data = {slots, turns, y},
+                                .bytes = {sizeof slots, sizeof turns, sizeof y}};
+        for (int round = 1; round < 4; round++) {
+            if (kernel_run(dev, meeting, &job, &err)) fail_msg("%s", err.text);
+            for (int i = 0; i < 7; i++) assert_true(y[i] == 28.0f * (float)round);
+        }
+        dev->ops->close(dev);
+    }
+}
+
+static void looking_for_what_no_block_puts_is_a_deadlock(void **state)
+{
+    (void)state;
+    expect_fault("LT_KERNEL(64) k(const float *x, float *y) {\n"
+                 " if (threadIdx.x == 3) while (lt_look_again(lt_peek((u64 *)y) != 7)) ;\n"
+                 " __syncthreads();\n}",
+                 64, "t.cut:2: block 0, thread 3: deadlock: looks for what no block puts");
+    expect_fault("LT_KERNEL(1) k(const float *x, float *y) { lt_put((u64 *)(y + 1), 1, 1); }", 1,
+                 "lt_put: 'y' + 4 is not 8-byte aligned");
+}
+
 static void atomics_add_up_in_every_order(void **state)
 {
     (void)state;
@@ -435,6 +481,8 @@ int main(void)
         cmocka_unit_test(a_forgotten_arrival_is_a_deadlock_that_names_the_barrier),
         cmocka_unit_test(misused_named_barriers_are_named),
         cmocka_unit_test(exactly_one_block_is_the_last_and_sees_all_results),
+        cmocka_unit_test(each_block_sees_what_all_put_at_each_launch),
+        cmocka_unit_test(looking_for_what_no_block_puts_is_a_deadlock),
         cmocka_unit_test(atomics_add_up_in_every_order),
         cmocka_unit_test(a_pipeline_of_cp_async_gives_the_right_data),
         cmocka_unit_test(a_cp_async_wait_that_is_too_short_shows_when_lazy),

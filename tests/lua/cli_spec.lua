@@ -366,7 +366,7 @@ describe("lathe check", function()
         local out, err, code = lathe("check w8a8_act_quant --all")
         assert.equal(0, code)
         assert.equal("", err)
-        assert.truthy(out:match("1 families, 3 shapes, %d+ variants, %d+ launches, %d+ elements "
+        assert.truthy(out:match("1 families, 4 shapes, %d+ variants, %d+ launches, %d+ elements "
             .. "compared, 0 refused, 0 failed\n$"))
     end)
 

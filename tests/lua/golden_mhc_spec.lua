@@ -32,6 +32,42 @@ local function parts_of(data)
     return parts
 end
 
+local function zeros(count)
+    local list = {}
+    for i = 1, count do list[i] = 0 end
+    return list
+end
+
+-- What mhc_post makes of unit vectors, and of a y of nothing, is comb: its row i in column i.
+local function comb_of(mix)
+    local units, comb = {}, {}
+    for at = 0, ROWS * 4 * H - 1 do units[at + 1] = at % H == at // H % 4 and 1 or 0 end
+    local streams = golden.run("mhc_post", ("M=%d H=%d"):format(ROWS, H), {
+        streams = streams_of(units), mix = mix, post = f32({ ROWS, 4 }, zeros(ROWS * 4)),
+        y = bf16({ ROWS, H }, zeros(ROWS * H)),
+    }):tensor("streams").data
+    for m = 0, ROWS - 1 do
+        for i = 0, 3 do
+            for j = 0, 3 do comb[#comb + 1] = streams[(m * 4 + j) * H + i + 1] end
+        end
+    end
+    return comb
+end
+
+-- mhc_post_pre_quant writes what mhc_post_pre and a quantiser behind it do, to the bit.
+local function quantises_its_row(words, given, plain)
+    given.input_scale = f32({ 1 }, { 0.0021 })
+    local both = golden.run("mhc_post_pre_quant", words, given)
+    local codes = golden.run("w4a4_act_quant.static", ("M=%d K=%d"):format(ROWS, H),
+        { x = plain:tensor("xn"), input_scale = given.input_scale })
+    for _, name in ipairs({ "xn", "streams", "next_post", "next_mix" }) do
+        assert.same(plain:tensor(name).data, both:tensor(name).data, name)
+    end
+    for _, name in ipairs({ "q", "qs", "gs" }) do
+        assert.same(codes:tensor(name).data, both:tensor(name).data, name)
+    end
+end
+
 describe("golden mhc", function()
     local values, model = golden.values(), golden.model()
     local words <const> = ("M=%d H=%d"):format(ROWS, H)
@@ -54,18 +90,26 @@ describe("golden mhc", function()
     for _, index in ipairs({ 0, 3, 4 }) do
         for _, site in ipairs(SITES) do
             local hc <const> = ("layer%d.%s_hc."):format(index, site[1])
-            local own <const> = ("layers.%d.hc_%s_"):format(index, site[1])
+            local function given_pre(layer, at)
+                local from = ("layers.%d.hc_%s_"):format(layer, at[1])
+                return {
+                    fn = bf16({ 24, 4, H }, weight(from .. "fn")),
+                    scale = f32({ 3 }, weight(from .. "scale")),
+                    base = f32({ 24 }, weight(from .. "base")),
+                    norm = bf16({ H }, weight("layers.%d.%s.weight", layer, at[2])),
+                }
+            end
+
+            local function pre()
+                local given = given_pre(index, site)
+                given.streams = streams_of(value(hc .. "in0"))
+                return golden.run("mhc_pre", words, given)
+            end
 
             it(hc .. ": pre", function()
-                local got = golden.run("mhc_pre", words, {
-                    streams = streams_of(value(hc .. "in0")),
-                    fn = bf16({ 24, 4, H }, weight(own .. "fn")),
-                    scale = f32({ 3 }, weight(own .. "scale")),
-                    base = f32({ 24 }, weight(own .. "base")),
-                    norm = bf16({ H }, weight("layers.%d.%s.weight", index, site[2])),
-                })
-                local post, comb = got:tensor("post").data, got:tensor("comb").data
-                assert.near(0, golden.error(post, value(hc .. "0")), 1e-6)
+                local got = pre()
+                assert.near(0, golden.error(got:tensor("post").data, value(hc .. "0")), 1e-6)
+                local comb = comb_of(got:tensor("mix"))
                 assert.near(0, golden.error(comb, value(hc .. "1")), 1e-6)
                 local xn = value("layer%d.%s.0", index, site[2])
                 assert.near(0, golden.error(got:tensor("xn").data, xn), 0.003)
@@ -76,8 +120,7 @@ describe("golden mhc", function()
                 local want = value("layer%d.%s", index, site[4])
                 local given = {
                     streams = streams_of(value(hc .. "in0")),
-                    post = f32({ ROWS, 4 }, value(hc .. "0")),
-                    comb = f32({ ROWS, 4, 4 }, value(hc .. "1")),
+                    post = f32({ ROWS, 4 }, value(hc .. "0")), mix = pre():tensor("mix"),
                     y = bf16({ ROWS, H }, y),
                 }
                 local got = golden.run("mhc_post", words, given):tensor("streams").data
@@ -87,6 +130,24 @@ describe("golden mhc", function()
                 assert.near(0, golden.error(got:tensor("streams").data, want), 1e-6)
                 assert.near(0, golden.error(got:tensor("y").data, y), 0.003)
             end)
+            if site[1] == "attn" then
+                it(hc .. ": post, and pre of the site behind it", function()
+                    local behind <const> = ("layer%d.ffn_hc."):format(index)
+                    local given = given_pre(index, SITES[2])
+                    given.streams, given.mix = streams_of(value(hc .. "in0")), pre():tensor("mix")
+                    given.post = f32({ ROWS, 4 }, value(hc .. "0"))
+                    given.y = bf16({ ROWS, H }, value("layer%d.self_attn.0", index))
+                    local got = golden.run("mhc_post_pre", words, given)
+                    local streams, post = got:tensor("streams").data, got:tensor("next_post").data
+                    assert.near(0, golden.error(streams, value(behind .. "in0")), 0.003)
+                    assert.near(0, golden.error(post, value(behind .. "0")), 0.003)
+                    local comb = comb_of(got:tensor("next_mix"))
+                    assert.near(0, golden.error(comb, value(behind .. "1")), 0.003)
+                    local xn = value("layer%d.post_attention_layernorm.0", index)
+                    assert.near(0, golden.error(got:tensor("xn").data, xn), 0.005)
+                    quantises_its_row(words, given, got)
+                end)
+            end
         end
     end
 

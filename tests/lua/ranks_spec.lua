@@ -148,12 +148,10 @@ local SPLIT <const> = {
     { "^L03%.attn%.o%.quant$",          "K",       { 11264, 10752, 10752 } },
     { "^L03%.attn%.y$",                 "K",       { 11264, 10752, 10752 } },
     { "^L0[012]%.ffn%.gate_up$",        "N",       { 8192, 8192, 8192 } },
-    { "^L0[012]%.ffn%.swiglu_clamp$",   "N",       { 4096, 4096, 4096 } },
-    { "^L0[012]%.ffn%.a%.quant$",       "K",       { 4096, 4096, 4096 } },
+    { "^L0[012]%.ffn%.swiglu_clamp$",   "K",       { 4096, 4096, 4096 } },
     { "^L0[012]%.ffn%.y$",              "K",       { 4096, 4096, 4096 } },
     { "^L0[34]%.ffn%.gate_up$",         "N",       { 1408, 1408, 1280 } },
-    { "^L0[34]%.ffn%.swiglu_clamp$",    "N",       { 704, 704, 640 } },
-    { "^L0[34]%.ffn%.a%.quant$",        "K",       { 704, 704, 640 } },
+    { "^L0[34]%.ffn%.swiglu_clamp$",    "K",       { 704, 704, 640 } },
     { "^L0[34]%.ffn%.down$",            "K",       { 704, 704, 640 } },
     { "^L0[34]%.ffn%.s_gate_up$",       "N",       { 1536, 1280, 1280 } },
     { "^L0[34]%.ffn%.s_swiglu$",        "N",       { 768, 640, 640 } },
@@ -210,9 +208,11 @@ describe("the full model on three ranks", function()
         end
         assert.equal(10, mine.partial_sums)
         assert.same({
-            "L00.attn.y 3 mhc_post", "L00.ffn.y 3 mhc_post", "L01.attn.y 3 mhc_post",
-            "L01.ffn.y 3 mhc_post", "L02.attn.y 3 mhc_post", "L02.ffn.y 3 mhc_post",
-            "L03.attn.y 3 mhc_post", "L03.ffn.moe_combine 3 mhc_post", "L04.attn.y 3 mhc_post",
+            "L00.attn.y 3 mhc_post_pre_quant", "L00.ffn.y 3 mhc_post_pre",
+            "L01.attn.y 3 mhc_post_pre_quant", "L01.ffn.y 3 mhc_post_pre",
+            "L02.attn.y 3 mhc_post_pre_quant", "L02.ffn.y 3 mhc_post_pre",
+            "L03.attn.y 3 mhc_post_pre_quant", "L03.ffn.moe_combine 3 mhc_post_pre",
+            "L04.attn.y 3 mhc_post_pre_quant",
             "L04.ffn.moe_combine 3 mhc_post",
         }, sites)
         assert.equal(0, plan("--model " .. folder).partial_sums)

@@ -231,6 +231,33 @@ static void expect_last(const uint32_t *in, uint32_t *out, size_t words, int mod
     out[4] = 3; /* launches */
 }
 
+/* Each block waits for what all of them put, at each launch anew. */
+static const char put_text[] =
+    "LT_KERNEL(64) prelude_put(u32 *out, const u32 *in, u32 *work)\n"
+    "{\n"
+    "    u64 *slots = (u64 *)work;\n"
+    "    u32 *turns = work + 2 * 64;\n"
+    "    const u32 turn = lt_ld32_fresh(turns + blockIdx.x) + 1, t = threadIdx.x;\n"
+    "    if (t == 0) lt_put(slots + blockIdx.x, in[blockIdx.x] + turn, turn);\n"
+    "    u64 got = 0;\n"
+    "    int missing;\n"
+    "    do {\n"
+    "        if (t < gridDim.x) got = lt_peek(slots + t);\n"
+    "        missing = t < gridDim.x && (u32)(got >> 32) != turn;\n"
+    "    } while (lt_look_again(missing));\n"
+    "    out[64 * blockIdx.x + t] = (u32)got;\n"
+    "    __syncthreads();\n"
+    "    if (t == 0) turns[blockIdx.x] = turn;\n"
+    "}\n";
+
+enum { PUT_BLOCKS = 37, PUT_LAUNCHES = 3 };
+
+static void expect_put(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    (void)model;
+    for (size_t i = 0; i < words; i++) out[i] = i % 64 < PUT_BLOCKS ? in[i % 64] + PUT_LAUNCHES : 0;
+}
+
 /* ---- asynchronous copies ---- */
 
 static const char cp_async_text[] =

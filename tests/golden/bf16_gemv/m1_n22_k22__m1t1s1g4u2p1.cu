@@ -1,6 +1,5 @@
 /* family bf16_gemv rev 1, shape m1_n22_k22, variant m1t1s1g4u2p1, class mma.bf16_1x1 */
-// Weights are the 16-row operand of m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7 of a chunk; x lies the
-// same way, so K is summed in a permuted order that is the same for every row.
+// Weights are the 16-row operand of m16n8k16: TILES of them a warp, a share of K.
 enum { M = 1, N = 22, K = 22, MMA = 1, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, PARTS = 1 };
 enum {
     CHUNKS = (K + 31) / 32,       // of 32 k: 1 KB of a tile
@@ -11,6 +10,9 @@ enum {
     COUNT = TILES * HALVES * 4,   // sums of a lane
     RESIDENT = UNROLL * TILES * HALVES <= 2 ? 32 / WARPS : 1  // blocks of a multiprocessor: 64 registers are enough
 };
+// Products with tiles of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7 of a
+// chunk; x lies the same way, so K is summed in a permuted order that is the same for every row. The template's enum
+// has M, K, CHUNKS, ALL_TILES, TILES of a warp, HALVES.
 // Rows of bf16 activations, and dots on the CUDA cores.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
@@ -48,6 +50,7 @@ LT_DEV uint4 load_row(const bf16 *x, int m, int k)
     uint4 v;
     v.x = v.y = v.z = v.w = 0;
     if (m >= M || k >= K) return v;
+    if (K % 8 == 0) return lt_ld128(x + (size_t)m * K + k);
     return bf16_load8(x + (size_t)m * K, k, K);
 }
 

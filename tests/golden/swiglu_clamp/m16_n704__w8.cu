@@ -1,7 +1,7 @@
 /* family swiglu_clamp rev 1, shape m16_n704, variant w8, class exact */
 // A thread makes 8 values of a row, or one where N is no multiple of 8.
 enum { M = 16, N = 704, WARPS = 8 };
-
+// SwiGLU with clamps, of one value and of two.
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
 {
     gate = gate > 10.0f ? 10.0f : gate;

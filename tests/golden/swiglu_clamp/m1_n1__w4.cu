@@ -1,12 +1,18 @@
 /* family swiglu_clamp rev 1, shape m1_n1, variant w4, class exact */
 // A thread makes 8 values of a row, or one where N is no multiple of 8.
 enum { M = 1, N = 1, WARPS = 4 };
-
+// SwiGLU with clamps, of one value and of two.
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
 {
     gate = gate > 10.0f ? 10.0f : gate;
     up = up > 10.0f ? 10.0f : up;
     return lt_silu(gate) * (up < -10.0f ? -10.0f : up);
+}
+
+LT_DEV u32 two_activated(u32 gate, u32 up)
+{
+    return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
+                        activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
 }
 
 LT_KERNEL(32 * WARPS)

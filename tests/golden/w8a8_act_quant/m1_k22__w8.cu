@@ -13,6 +13,39 @@ LT_DEV float clamped(float v)  // NaN stays NaN
     return v < -448.0f ? -448.0f : v;
 }
 
+// v / scale, rounded as the division: the remainder of the product with 1 / scale corrects it. 0 where scale is
+// infinite.
+LT_DEV float quotient(float v, float scale, float inverse)
+{
+    const float near = v * inverse, rest = fmaf(-near, scale <= 0x1.fffffep127f ? scale : 0.0f, v);
+    return fmaf(rest, inverse, near);
+}
+
+LT_DEV float magnitude_of_8(uint4 v)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    float amax = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
+    return amax;
+}
+
+LT_DEV uint2 codes_of_8(uint4 v, float scale)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    const float inverse = 1.0f / scale;
+    u32 two[4];
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        two[i] = lt_pack_e4m3(clamped(quotient(lt_bf16lo_f32(word[i]), scale, inverse)),
+                              clamped(quotient(lt_bf16hi_f32(word[i]), scale, inverse)));
+    uint2 out;
+    out.x = two[0] | two[1] << 16;
+    out.y = two[2] | two[3] << 16;
+    return out;
+}
+
 LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
 {
     float amax = 0.0f;
@@ -20,13 +53,7 @@ LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
         for (int k = threadIdx.x; k < K; k += 32 * WARPS) amax = larger(fabsf(lt_bf16_f32(row[k])), amax);
         return amax;
     }
-    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
-        const uint4 v = lt_ld128(row + k);
-        const u32 word[4] = {v.x, v.y, v.z, v.w};
-        LT_UNROLL(4)
-        for (int i = 0; i < 4; i++)
-            amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
-    }
+    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) amax = larger(magnitude_of_8(lt_ld128(row + k)), amax);
     return amax;
 }
 
@@ -36,18 +63,8 @@ LT_DEV void write_codes(e4m3 *codes, const bf16 *row, float scale)
         for (int k = threadIdx.x; k < K; k += 32 * WARPS) codes[k] = lt_f32_e4m3(clamped(lt_bf16_f32(row[k]) / scale));
         return;
     }
-    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
-        const uint4 v = lt_ld128(row + k);
-        const u32 word[4] = {v.x, v.y, v.z, v.w};
-        u32 two[4];
-        LT_UNROLL(4)
-        for (int i = 0; i < 4; i++)
-            two[i] = lt_pack_e4m3(clamped(lt_bf16lo_f32(word[i]) / scale), clamped(lt_bf16hi_f32(word[i]) / scale));
-        uint2 out;
-        out.x = two[0] | two[1] << 16;
-        out.y = two[2] | two[3] << 16;
-        *(uint2 *)(codes + k) = out;
-    }
+    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8)
+        *(uint2 *)(codes + k) = codes_of_8(lt_ld128(row + k), scale);
 }
 
 // room: WARPS floats that the block shares.

@@ -1,6 +1,6 @@
-/* family w8a8_act_quant rev 1, shape m16_k1536, variant w32, class exact */
+/* family w8a8_act_quant rev 1, shape m2_k12296, variant w32, class exact */
 // One block a row.
-enum { M = 16, K = 1536, WARPS = 32 };
+enum { M = 2, K = 12296, WARPS = 32 };
 enum { WIDE = K % 8 == 0 };
 // A block quantises a row of K values: its largest magnitude, then the codes. The row is read twice, the second time
 // from L1. The template's enum has K, WARPS, and WIDE: do rows begin at 16 bytes and hold whole loads?
@@ -13,6 +13,39 @@ LT_DEV float clamped(float v)  // NaN stays NaN
     return v < -448.0f ? -448.0f : v;
 }
 
+// v / scale, rounded as the division: the remainder of the product with 1 / scale corrects it. 0 where scale is
+// infinite.
+LT_DEV float quotient(float v, float scale, float inverse)
+{
+    const float near = v * inverse, rest = fmaf(-near, scale <= 0x1.fffffep127f ? scale : 0.0f, v);
+    return fmaf(rest, inverse, near);
+}
+
+LT_DEV float magnitude_of_8(uint4 v)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    float amax = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
+    return amax;
+}
+
+LT_DEV uint2 codes_of_8(uint4 v, float scale)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    const float inverse = 1.0f / scale;
+    u32 two[4];
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        two[i] = lt_pack_e4m3(clamped(quotient(lt_bf16lo_f32(word[i]), scale, inverse)),
+                              clamped(quotient(lt_bf16hi_f32(word[i]), scale, inverse)));
+    uint2 out;
+    out.x = two[0] | two[1] << 16;
+    out.y = two[2] | two[3] << 16;
+    return out;
+}
+
 LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
 {
     float amax = 0.0f;
@@ -20,13 +53,7 @@ LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
         for (int k = threadIdx.x; k < K; k += 32 * WARPS) amax = larger(fabsf(lt_bf16_f32(row[k])), amax);
         return amax;
     }
-    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
-        const uint4 v = lt_ld128(row + k);
-        const u32 word[4] = {v.x, v.y, v.z, v.w};
-        LT_UNROLL(4)
-        for (int i = 0; i < 4; i++)
-            amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
-    }
+    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) amax = larger(magnitude_of_8(lt_ld128(row + k)), amax);
     return amax;
 }
 
@@ -36,18 +63,8 @@ LT_DEV void write_codes(e4m3 *codes, const bf16 *row, float scale)
         for (int k = threadIdx.x; k < K; k += 32 * WARPS) codes[k] = lt_f32_e4m3(clamped(lt_bf16_f32(row[k]) / scale));
         return;
     }
-    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8) {
-        const uint4 v = lt_ld128(row + k);
-        const u32 word[4] = {v.x, v.y, v.z, v.w};
-        u32 two[4];
-        LT_UNROLL(4)
-        for (int i = 0; i < 4; i++)
-            two[i] = lt_pack_e4m3(clamped(lt_bf16lo_f32(word[i]) / scale), clamped(lt_bf16hi_f32(word[i]) / scale));
-        uint2 out;
-        out.x = two[0] | two[1] << 16;
-        out.y = two[2] | two[3] << 16;
-        *(uint2 *)(codes + k) = out;
-    }
+    for (int k = threadIdx.x * 8; k < K; k += 32 * WARPS * 8)
+        *(uint2 *)(codes + k) = codes_of_8(lt_ld128(row + k), scale);
 }
 
 // room: WARPS floats that the block shares.
@@ -63,7 +80,7 @@ LT_DEV void quantise_row(e4m3 *codes, float *sx, const bf16 *row, float *room)
 }
 
 LT_KERNEL(32 * WARPS)
-w8a8_act_quant__m16_k1536__w32(e4m3 *q, float *sx, const bf16 *x)
+w8a8_act_quant__m2_k12296__w32(e4m3 *q, float *sx, const bf16 *x)
 {
     LT_SHARED1(float, room, WARPS);
     lt_pdl_wait();
@@ -71,5 +88,5 @@ w8a8_act_quant__m16_k1536__w32(e4m3 *q, float *sx, const bf16 *x)
     quantise_row(q + (size_t)blockIdx.x * K, sx + blockIdx.x, x + (size_t)blockIdx.x * K, room);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w8a8_act_quant__m16_k1536__w32(*(e4m3 **)a[0], *(float **)a[1], *(const bf16 **)a[2]); }
+void lt_entry(void **a) { w8a8_act_quant__m2_k12296__w32(*(e4m3 **)a[0], *(float **)a[1], *(const bf16 **)a[2]); }
 #endif

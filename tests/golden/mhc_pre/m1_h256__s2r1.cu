@@ -1,0 +1,251 @@
+/* family mhc_pre rev 2, shape m1_h256, variant s2r1, class slice128 */
+// Blocks of a row take SLICE columns of all streams each, and meet once.
+enum { M = 1, H = 256, STEPS = 2, ROWS = 1 };
+// What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
+// where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
+// sum depends on SLICE and H alone.
+enum {
+    STREAMS = 4,
+    WARPS = 16,                          // of a block
+    THREADS = 32 * WARPS,
+    LOADS = STEPS * ((H + 4095) / 4096), // of 64 columns
+    SLICE = 64 * LOADS,                  // columns of a block
+    SLICES = (H + SLICE - 1) / SLICE,
+    MIX = 24,                            // dots: 4 pre, 4 post, 16 comb
+    DOTS = 4,                            // of one of the first warps
+    DOT_WARPS = MIX / DOTS,
+    PRODUCTS = 10,                       // (a, b), a <= b, one of each other warp
+    WEIGHTS = MIX * STREAMS * SLICE,     // of fn that a block needs
+    NEEDED = STREAMS + PRODUCTS,         // sums that every block needs, one a warp: pre, then products
+    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the last warps take
+    OTHERS = VALUES - NEEDED,
+    AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
+    PARTS = SLICE / 64                   // of a slice, that a warp finishes: two columns a lane
+};
+#define RMS_EPS 0x1.4f8b58p-17f
+#define HC_EPS 0x1.0c6f7ap-20f
+
+LT_DEV float stream_dot(uint4 w, float4 low, float4 high, float sum)
+{
+    sum = fmaf(lt_bf16hi_f32(w.x), low.y, fmaf(lt_bf16lo_f32(w.x), low.x, sum));
+    sum = fmaf(lt_bf16hi_f32(w.y), low.w, fmaf(lt_bf16lo_f32(w.y), low.z, sum));
+    sum = fmaf(lt_bf16hi_f32(w.z), high.y, fmaf(lt_bf16lo_f32(w.z), high.x, sum));
+    return fmaf(lt_bf16hi_f32(w.w), high.w, fmaf(lt_bf16lo_f32(w.w), high.z, sum));
+}
+
+// Products of streams: (0,0) (0,1) (0,2) (0,3) (1,1) (1,2) (1,3) (2,2) (2,3) (3,3).
+LT_DEV int first_of(int q) { return q < 4 ? 0 : q < 7 ? 1 : q < 9 ? 2 : 3; }
+LT_DEV int second_of(int q) { return q < 4 ? q : q < 7 ? q - 3 : q < 9 ? q - 5 : q - 6; }
+
+// Where column d of a slice lies in shared memory: lane c's columns 8 c .. 8 c + 7 are two loads, of which eight lanes'
+// lie side by side.
+LT_DEV int place(int d) { return d / 64 * 64 + d % 8 / 4 * 32 + d / 8 % 8 * 4 + d % 4; }
+
+LT_DEV float product(const float *x, int q, int lane)
+{
+    float sum = 0.0f;
+    LT_UNROLL(LOADS)
+    for (int i = 0; i < LOADS; i++) {
+        const int d = 64 * i + lane * 2;
+        const float2 u = *(const float2 *)(x + first_of(q) * SLICE + d);
+        const float2 v = *(const float2 *)(x + second_of(q) * SLICE + d);
+        sum = fmaf(u.y, v.y, fmaf(u.x, v.x, sum));
+    }
+    return sum;
+}
+
+// The dots of a row's slice x with four of fn: lane (stream, c) holds 8 columns of its stream.
+LT_DEV void put_dots(u64 *to, const bf16 *w, const float *x, u32 turn, int warp, int lane)
+{
+    float sum[DOTS] = {0};
+    LT_UNROLL(1)
+    for (int i = 0; i < LOADS; i++) {
+        const int d = lane / 8 * SLICE + 64 * i;
+        const float4 low = lt_ld128f(x + d + lane % 8 * 4), high = lt_ld128f(x + d + lane % 8 * 4 + 32);
+        const bf16 *from = w + warp * DOTS * STREAMS * SLICE + d + lane % 8 * 8;
+        LT_UNROLL(DOTS)
+        for (int j = 0; j < DOTS; j++)
+            sum[j] = stream_dot(lt_ld128(from + j * STREAMS * SLICE), low, high, sum[j]);
+    }
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) sum[j] = lt_warp_sum(sum[j]);
+    const int k = warp * DOTS + lane, value = k < STREAMS ? k : k + PRODUCTS;
+    const float mine = lane < 2 ? (lane == 0 ? sum[0] : sum[1]) : (lane == 2 ? sum[2] : sum[3]);
+    if (lane < DOTS) lt_put(to + value * SLICES, lt_f32_bits(mine), turn);
+}
+
+// The sums of this slice are put where all blocks look for them. to: of the row and slice.
+LT_DEV void put_sums(u64 *to, const bf16 *w, const float *x, u32 turn, int warp, int lane)
+{
+    if (warp < DOT_WARPS) {
+        put_dots(to, w, x, turn, warp, lane);
+    } else {
+        const float sum = lt_warp_sum(product(x, warp - DOT_WARPS, lane));
+        if (lane == 0) lt_put(to + (STREAMS + warp - DOT_WARPS) * SLICES, lt_f32_bits(sum), turn);
+    }
+}
+
+// One value of rows m0 .. m0 + ROWS - 1, summed over all slices.
+LT_DEV void take_sums(float *sum, const u64 *from, int m0, int value, u32 turn, int lane)
+{
+    u64 got[ROWS][AT_ONCE];
+    int missing;
+    do {
+        missing = 0;
+        LT_UNROLL(ROWS)
+        for (int r = 0; r < ROWS; r++) {
+            LT_UNROLL(AT_ONCE)
+            for (int i = 0; i < AT_ONCE; i++) {
+                const int s = lane + 32 * i;
+                got[r][i] = 0;
+                if (m0 + r >= M || s >= SLICES) continue;
+                got[r][i] = lt_peek(from + ((size_t)(m0 + r) * VALUES + value) * SLICES + s);
+                missing |= (u32)(got[r][i] >> 32) != turn;
+            }
+        }
+    } while (lt_look_again(missing));
+    LT_UNROLL(ROWS)
+    for (int r = 0; r < ROWS; r++) {
+        sum[r] = 0.0f;
+        LT_UNROLL(AT_ONCE)
+        for (int i = 0; i < AT_ONCE; i++) sum[r] += lt_bits_f32((u32)got[r][i]);
+        sum[r] = lt_warp_sum(sum[r]);
+    }
+}
+
+// 1 / sqrt(x) of a normal positive x to the last place or so, from a guess within 3.5 %: a third of the time of a
+// square root and a division. 0 of infinity.
+LT_DEV float over_root(float x)
+{
+    float y = lt_bits_f32(0x5f375a86u - (lt_f32_bits(x) >> 1));
+    LT_UNROLL(3)
+    for (int i = 0; i < 3; i++) y = y * fmaf(-0.5f * x * y, y, 1.5f);
+    return x > 0x1.fffffep127f ? 0.0f : y;
+}
+
+LT_DEV float row_scale(const float *total)  // 1 / rms of a row's streams
+{
+    const float *gram = total + STREAMS;
+    return over_root((gram[0] + gram[4] + gram[7] + gram[9]) * (1.0f / (STREAMS * H)) + RMS_EPS);
+}
+
+// 1 / rms of the collapsed row, from the products of its streams.
+LT_DEV float collapsed_scale(const float *gram, const float *pre)
+{
+    float squares = 0.0f, twice = 0.0f;
+    LT_UNROLL(PRODUCTS)
+    for (int q = 0; q < PRODUCTS; q++) {
+        const float both = pre[first_of(q)] * pre[second_of(q)];
+        if (first_of(q) == second_of(q)) squares = fmaf(both, gram[q], squares);
+        if (first_of(q) != second_of(q)) twice = fmaf(both, gram[q], twice);
+    }
+    squares = fmaf(2.0f, twice, squares);
+    squares = squares < 0.0f ? 0.0f : squares;  // streams that cancel
+    return over_root(squares * (1.0f / H) + RMS_EPS);
+}
+
+// Of the sums that not every block needs, which one block finishes: two, in two warps, and as many again as there are
+// too few blocks.
+LT_DEV int other_sum(int n) { return 2 * (int)blockIdx.x + n % 2 + n / 2 * 2 * SLICES; }
+
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre; the lanes
+// behind them what this block finishes of post and mix, in the first warp of a row. The scales lie behind base.
+LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, const float *total, const float *base,
+                          int is_first, int lane)
+{
+    const float by = row_scale(total);
+    const int other = lane < STREAMS ? 0 : other_sum(lane - STREAMS), is_other = lane >= STREAMS && other < OTHERS;
+    const int k = is_other ? STREAMS + other : lane % STREAMS, part = k / STREAMS < 2 ? k / STREAMS : 2;
+    const float logit = fmaf(total[is_other ? k + PRODUCTS : k] * by, base[MIX + part], base[k]);
+    const float gate = lt_sigmoid(logit);
+    if (is_first && is_other && part == 1) post[k - STREAMS] = 2.0f * gate;
+    if (is_first && is_other && part == 2) mix[k - 2 * STREAMS] = logit;
+    float pre[STREAMS], low = 0.0f, high = 0.0f;
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) {
+        const float2 two = *(const float2 *)(x + i * SLICE);
+        low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
+    }
+    const float over = collapsed_scale(total + STREAMS, pre);
+    return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+}
+
+LT_DEV uint4 zero(void)
+{
+    uint4 v;
+    v.x = v.y = v.z = v.w = 0;
+    return v;
+}
+
+// The slice of fn that begins at `column`, into shared memory: no register waits for it.
+LT_DEV void copy_fn(bf16 *w, const bf16 *fn, int column)
+{
+    LT_UNROLL(1)
+    for (int i = threadIdx.x * 8; i < WEIGHTS; i += THREADS * 8) {
+        const int d = column + i % SLICE;
+        if (d < H) lt_cp_async16(w + i, fn + (size_t)(i / SLICE) * H + d);
+        else lt_st128(w + i, zero());
+    }
+    lt_cp_commit();
+}
+
+// From the slices of rows m0 on, x, to the sums over all slices that this block needs. slots: [M][VALUES][SLICES].
+LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], const bf16 *w, int m0, u32 turn,
+                 int warp, int lane)
+{
+    LT_UNROLL(1)
+    for (int r = 0; r < ROWS && m0 + r < M; r++)
+        put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, w, x[r], turn, warp, lane);
+    LT_UNROLL(1)
+    for (int n = 0; warp < NEEDED ? n < 1 : other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
+        const int value = warp < NEEDED ? warp : NEEDED + other_sum(warp - NEEDED + 2 * n);
+        float sum[ROWS];
+        take_sums(sum, slots, m0, value, turn, lane);
+        LT_UNROLL(ROWS)
+        for (int r = 0; r < ROWS; r++)
+            if (lane == 0) total[r][value] = sum[r];
+    }
+    __syncthreads();
+}
+
+LT_KERNEL(THREADS, 2)
+mhc_pre__m1_h256__s2r1(bf16 *xn, float *post, float *mix, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
+    LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
+    LT_SHARED2(float, total, ROWS, VALUES);
+    LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
+    LT_SHARED1(bf16, weights, WEIGHTS);
+
+    copy_fn(weights, fn, column);
+    float constant = 0.0f;  // waits in a register: a load in flight stops nobody
+    if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
+    const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
+    const u32 norm_pair = column + d0 < H ? *(const u32 *)(norm + column + d0) : 0;
+    lt_pdl_wait();
+    lt_pdl_launch();
+    const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {
+        const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;  // of all streams
+        x[0][i / SLICE * SLICE + place(i % SLICE)] = d < H && at < M * STREAMS ? streams[(size_t)at * H + d] : 0.0f;
+    }
+    if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
+    lt_cp_wait(0);
+    __syncthreads();
+    meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
+    LT_UNROLL(1)
+    for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
+        const int r = i / PARTS, m = m0 + r;
+        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, x[r] + place(d0), norm_pair, total[r],
+                                       constants, i % PARTS == 0, lane);
+        if (column + d0 < H) *(u32 *)(xn + (size_t)m * H + column + d0) = two;
+    }
+    if (threadIdx.x == 0) turns[block] = turn;
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { mhc_pre__m1_h256__s2r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(u32 **)a[8], *(u32 **)a[9]); }
+#endif
