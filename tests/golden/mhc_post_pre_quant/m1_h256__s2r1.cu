@@ -201,7 +201,7 @@ LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE]
     __syncthreads();
 }
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: in registers a pass is 60 cycles, and no lane waits for another.
+// through all of it: in registers a pass is 100 cycles, and no lane waits for another.
 enum { PASSES = 20 };
 #define COMB_EPS 0x1.0c6f7ap-20f
 
