@@ -15,7 +15,6 @@ local STEP <const> = 64                                -- columns that a warp re
 local WIDE <const> = 4096                              -- columns of a row that has `steps` a block
 local LOAD <const> = 8                                 -- of them, a lane
 local GROUP <const> = 16                               -- codes that share a scale
-local MOST_COLUMNS <const> = 128                       -- of a block: fn in shared memory
 local MOST_BLOCKS <const> = 64                         -- wait for each other: on any GPU all run
 
 local function slice(s, v) return STEP * v.steps * tile.ceil(s.H, WIDE) end
@@ -43,7 +42,6 @@ local KNOBS <const> = {
 local function class(s, v) return ("slice%d"):format(slice(s, v)) end
 local function keep(s, v)
     return (v.rows == 1 or v.rows < 2 * s.M) and (v.steps == 1 or s.H > STEP)
-        and slice(s, v) <= MOST_COLUMNS
         and slices(s, v) * groups(s, v) <= MOST_BLOCKS
 end
 local function launch(s, v)

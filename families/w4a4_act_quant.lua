@@ -54,12 +54,12 @@ return {
         shape = { "M", "K" },
         serves = serves,
         args = { OUTS[1], OUTS[2], OUTS[3], OUTS[4], { "input_scale", "f32", { 1 } } },
-        knobs = { { "warps", 4, 2, 8 } },  -- warps a block: eight lanes have one group
+        knobs = { { "warps", 4, 2, 8 } },  -- warps a block: two lanes have one group
         class = class,
         keep = function() return true end,
         launch = function(s, v)
             local threads = 32 * v.warps
-            return { grid = (8 * s.M * groups(s) + threads - 1) // threads, block = threads }
+            return { grid = (2 * s.M * groups(s) + threads - 1) // threads, block = threads }
         end,
         work = work,
         check = {

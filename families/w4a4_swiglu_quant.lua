@@ -25,12 +25,12 @@ return family("w4a4_swiglu_quant", {
         { "x", "bf16", { "M", function(s) return 2 * s.K end } },
         { "input_scale", "f32", { 1 } },
     },
-    knobs = { { "warps", 4, 2, 8 } },  -- warps a block: eight lanes have one group
+    knobs = { { "warps", 4, 2, 8 } },  -- warps a block: two lanes have one group
     class = function() return "exact" end,  -- no sum
     keep = function() return true end,
     launch = function(s, v)
         local threads = 32 * v.warps
-        return { grid = tile.ceil(8 * s.M * groups(s), threads), block = threads }
+        return { grid = tile.ceil(2 * s.M * groups(s), threads), block = threads }
     end,
     work = function(s)
         return { bytes = s.M * (4 * s.K + s.K // 2 + groups(s) + 4) + 4, flops = 12 * s.M * s.K }

@@ -4,7 +4,7 @@
 enum { M = 16, H = 772, WARPS = 8 };
 enum { STREAMS = 4 };
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: in registers a pass is 60 cycles, and no lane waits for another.
+// through all of it: in registers a pass is 100 cycles, and no lane waits for another.
 enum { PASSES = 20 };
 #define COMB_EPS 0x1.0c6f7ap-20f
 
@@ -31,20 +31,19 @@ LT_DEV float softmax_of_four(float v)
     return e / sum + COMB_EPS;
 }
 
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. over[i] is
-// 1 / by[i]. How far the denominators are from 1.
-LT_DEV float balance(float *by, float *over, const float *other, const float *a, int i_step, int j_step)
+// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
+// denominators are from 1.
+LT_DEV float balance(float *by, const float *other, const float *a, int i_step, int j_step)
 {
     float far = 0.0f;
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
         const float *mine = a + i * i_step;
-        float sum = fmaf(mine[j_step], other[1], fmaf(mine[0], other[0], COMB_EPS * over[i]));
+        float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
         sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
-        const float off = fabsf(fmaf(by[i], sum, -1.0f));
+        const float total = fmaf(by[i], sum, COMB_EPS), off = fabsf(total - 1.0f);
+        by[i] = by[i] * reciprocal(total);
         far = off > far ? off : far;
-        over[i] = sum;
-        by[i] = reciprocal(sum);
     }
     return far;
 }
@@ -53,14 +52,14 @@ LT_DEV float balance(float *by, float *over, const float *other, const float *a,
 // pass finds balanced to 2^-22 stay so: what is left of the passes would not move comb by 1e-5.
 LT_DEV void balance_all(float *comb, const float *a)
 {
-    float row[4], column[4], over_row[4], over_column[4];
+    float row[4], column[4];
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) row[i] = column[i] = over_row[i] = over_column[i] = 1.0f;
-    float far = balance(column, over_column, row, a, 1, 4);
+    for (int i = 0; i < 4; i++) row[i] = column[i] = 1.0f;
+    float far = balance(column, row, a, 1, 4);
     LT_UNROLL(1)
     for (int pass = 1; pass < PASSES && far > 0x1p-22f; pass++) {
-        balance(row, over_row, column, a, 4, 1);
-        far = balance(column, over_column, row, a, 1, 4);
+        balance(row, column, a, 4, 1);
+        far = balance(column, row, a, 1, 4);
     }
     LT_UNROLL(16)
     for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];

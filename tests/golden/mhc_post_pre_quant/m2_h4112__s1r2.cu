@@ -13,15 +13,14 @@ enum {
     SLICE = 64 * LOADS,                  // columns of a block
     SLICES = (H + SLICE - 1) / SLICE,
     MIX = 24,                            // dots: 4 pre, 4 post, 16 comb
-    DOTS = 4,                            // of one of the first warps
-    DOT_WARPS = MIX / DOTS,
-    PRODUCTS = 10,                       // (a, b), a <= b, one of each other warp
-    WEIGHTS = MIX * STREAMS * SLICE,     // of fn that a block needs
+    DOTS = 2,                            // of a warp, at most
+    PRODUCTS = 10,                       // (a, b), a <= b
+    FIRST_PRODUCT = WARPS - PRODUCTS,    // the warp with (0, 0)
     NEEDED = STREAMS + PRODUCTS,         // sums that every block needs, one a warp: pre, then products
-    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the last warps take
+    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the other warps take
     OTHERS = VALUES - NEEDED,
     AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
-    PARTS = SLICE / 64                   // of a slice, that a warp finishes: two columns a lane
+    PARTS = SLICE / 64,                  // of a slice, that a warp finishes: two columns a lane
 };
 #define RMS_EPS 0x1.4f8b58p-17f
 #define HC_EPS 0x1.0c6f7ap-20f
@@ -38,9 +37,17 @@ LT_DEV float stream_dot(uint4 w, float4 low, float4 high, float sum)
 LT_DEV int first_of(int q) { return q < 4 ? 0 : q < 7 ? 1 : q < 9 ? 2 : 3; }
 LT_DEV int second_of(int q) { return q < 4 ? q : q < 7 ? q - 3 : q < 9 ? q - 5 : q - 6; }
 
-// Where column d of a slice lies in shared memory: lane c's columns 8 c .. 8 c + 7 are two loads, of which eight lanes'
-// lie side by side.
-LT_DEV int place(int d) { return d / 64 * 64 + d % 8 / 4 * 32 + d / 8 % 8 * 4 + d % 4; }
+// The dots of one row's slice x: lane (stream, c) holds 8 columns of its stream.
+LT_DEV float dot(uint4 *w, const float *x, int lane)
+{
+    float sum = 0.0f;
+    LT_UNROLL(LOADS)
+    for (int i = 0; i < LOADS; i++) {
+        const float *from = x + lane / 8 * SLICE + 64 * i + lane % 8 * 8;
+        sum = stream_dot(w[i], lt_ld128f(from), lt_ld128f(from + 4), sum);
+    }
+    return sum;
+}
 
 LT_DEV float product(const float *x, int q, int lane)
 {
@@ -55,35 +62,23 @@ LT_DEV float product(const float *x, int q, int lane)
     return sum;
 }
 
-// The dots of a row's slice x with four of fn: lane (stream, c) holds 8 columns of its stream.
-LT_DEV void put_dots(u64 *to, const bf16 *w, const float *x, u32 turn, int warp, int lane)
-{
-    float sum[DOTS] = {0};
-    LT_UNROLL(1)
-    for (int i = 0; i < LOADS; i++) {
-        const int d = lane / 8 * SLICE + 64 * i;
-        const float4 low = lt_ld128f(x + d + lane % 8 * 4), high = lt_ld128f(x + d + lane % 8 * 4 + 32);
-        const bf16 *from = w + warp * DOTS * STREAMS * SLICE + d + lane % 8 * 8;
-        LT_UNROLL(DOTS)
-        for (int j = 0; j < DOTS; j++)
-            sum[j] = stream_dot(lt_ld128(from + j * STREAMS * SLICE), low, high, sum[j]);
-    }
-    LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) sum[j] = lt_warp_sum(sum[j]);
-    const int k = warp * DOTS + lane, value = k < STREAMS ? k : k + PRODUCTS;
-    const float mine = lane < 2 ? (lane == 0 ? sum[0] : sum[1]) : (lane == 2 ? sum[2] : sum[3]);
-    if (lane < DOTS) lt_put(to + value * SLICES, lt_f32_bits(mine), turn);
-}
-
 // The sums of this slice are put where all blocks look for them. to: of the row and slice.
-LT_DEV void put_sums(u64 *to, const bf16 *w, const float *x, u32 turn, int warp, int lane)
+LT_DEV void put_sums(u64 *to, uint4 (*w)[LOADS], const float *x, u32 turn, int warp, int lane)
 {
-    if (warp < DOT_WARPS) {
-        put_dots(to, w, x, turn, warp, lane);
-    } else {
-        const float sum = lt_warp_sum(product(x, warp - DOT_WARPS, lane));
-        if (lane == 0) lt_put(to + (STREAMS + warp - DOT_WARPS) * SLICES, lt_f32_bits(sum), turn);
+    float sum[DOTS + 1] = {0};
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) sum[j] = dot(w[j], x, lane);
+    if (warp >= FIRST_PRODUCT) sum[DOTS] = product(x, warp - FIRST_PRODUCT, lane);
+    LT_UNROLL(DOTS + 1)
+    for (int j = 0; j < DOTS + 1; j++) sum[j] = lt_warp_sum(sum[j]);
+    if (lane != 0) return;
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        const int k = warp + j * WARPS, value = k < STREAMS ? k : k + PRODUCTS;
+        if (k < MIX) lt_put(to + value * SLICES, lt_f32_bits(sum[j]), turn);
     }
+    if (warp >= FIRST_PRODUCT)
+        lt_put(to + (STREAMS + warp - FIRST_PRODUCT) * SLICES, lt_f32_bits(sum[DOTS]), turn);
 }
 
 // One value of rows m0 .. m0 + ROWS - 1, summed over all slices.
@@ -173,27 +168,22 @@ LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, con
     return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
 
-LT_DEV uint4 zero(void)
+// This warp's rows of fn, of the slice that begins at `column`.
+LT_DEV void load_fn(uint4 (*w)[LOADS], const bf16 *fn, int column, int warp, int lane)
 {
-    uint4 v;
-    v.x = v.y = v.z = v.w = 0;
-    return v;
-}
-
-// The slice of fn that begins at `column`, into shared memory: no register waits for it.
-LT_DEV void copy_fn(bf16 *w, const bf16 *fn, int column)
-{
-    LT_UNROLL(1)
-    for (int i = threadIdx.x * 8; i < WEIGHTS; i += THREADS * 8) {
-        const int d = column + i % SLICE;
-        if (d < H) lt_cp_async16(w + i, fn + (size_t)(i / SLICE) * H + d);
-        else lt_st128(w + i, zero());
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        LT_UNROLL(LOADS)
+        for (int i = 0; i < LOADS; i++) {
+            const int k = warp + j * WARPS, d = column + 64 * i + lane % 8 * 8;
+            w[j][i].x = w[j][i].y = w[j][i].z = w[j][i].w = 0;
+            if (d < H && k < MIX) w[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
+        }
     }
-    lt_cp_commit();
 }
 
 // From the slices of rows m0 on, x, to the sums over all slices that this block needs. slots: [M][VALUES][SLICES].
-LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], const bf16 *w, int m0, u32 turn,
+LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], uint4 (*w)[LOADS], int m0, u32 turn,
                  int warp, int lane)
 {
     LT_UNROLL(1)
@@ -211,7 +201,7 @@ LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE]
     __syncthreads();
 }
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: in registers a pass is 60 cycles, and no lane waits for another.
+// through all of it: in registers a pass is 100 cycles, and no lane waits for another.
 enum { PASSES = 20 };
 #define COMB_EPS 0x1.0c6f7ap-20f
 
@@ -238,20 +228,19 @@ LT_DEV float softmax_of_four(float v)
     return e / sum + COMB_EPS;
 }
 
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. over[i] is
-// 1 / by[i]. How far the denominators are from 1.
-LT_DEV float balance(float *by, float *over, const float *other, const float *a, int i_step, int j_step)
+// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
+// denominators are from 1.
+LT_DEV float balance(float *by, const float *other, const float *a, int i_step, int j_step)
 {
     float far = 0.0f;
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
         const float *mine = a + i * i_step;
-        float sum = fmaf(mine[j_step], other[1], fmaf(mine[0], other[0], COMB_EPS * over[i]));
+        float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
         sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
-        const float off = fabsf(fmaf(by[i], sum, -1.0f));
+        const float total = fmaf(by[i], sum, COMB_EPS), off = fabsf(total - 1.0f);
+        by[i] = by[i] * reciprocal(total);
         far = off > far ? off : far;
-        over[i] = sum;
-        by[i] = reciprocal(sum);
     }
     return far;
 }
@@ -260,14 +249,14 @@ LT_DEV float balance(float *by, float *over, const float *other, const float *a,
 // pass finds balanced to 2^-22 stay so: what is left of the passes would not move comb by 1e-5.
 LT_DEV void balance_all(float *comb, const float *a)
 {
-    float row[4], column[4], over_row[4], over_column[4];
+    float row[4], column[4];
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) row[i] = column[i] = over_row[i] = over_column[i] = 1.0f;
-    float far = balance(column, over_column, row, a, 1, 4);
+    for (int i = 0; i < 4; i++) row[i] = column[i] = 1.0f;
+    float far = balance(column, row, a, 1, 4);
     LT_UNROLL(1)
     for (int pass = 1; pass < PASSES && far > 0x1p-22f; pass++) {
-        balance(row, over_row, column, a, 4, 1);
-        far = balance(column, over_column, row, a, 1, 4);
+        balance(row, column, a, 4, 1);
+        far = balance(column, row, a, 1, 4);
     }
     LT_UNROLL(16)
     for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
@@ -287,22 +276,40 @@ LT_DEV void comb_of(float *comb, const float *mix, float *room, int lane)
     }
     balance_all(comb, a);
 }
-// Values to E2M1 codes and an E4M3 scale of 16, by eight lanes of two values each: few values a lane, because what a
-// lane does for one waits for itself. A NaN counts towards no maximum.
+// Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
-// A whole warp calls. Values `at` and the next of arrays that lie one behind the other; nothing is written outside.
-LT_DEV void nvfp4_quantise(u8 *q, e4m3 *qs, size_t at, u32 two, float gs, float over_gs, int is_inside)
+LT_DEV float nvfp4_amax(u32 two, float amax)
 {
-    const float low = lt_bf16lo_f32(two), high = lt_bf16hi_f32(two);
-    float amax = larger(fabsf(high), larger(fabsf(low), 0.0f));
-    LT_UNROLL(3)
-    for (int i = 1; i < 8; i *= 2) amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, i), amax);
-    const e4m3 scale = lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs);
-    const float s = lt_e4m3_f32(scale), inverse = s > 0.0f ? 1.0f / (s * gs) : 0.0f;
-    if (!is_inside) return;
-    q[at / 2] = (u8)(lt_f32_e2m1(low * inverse) | lt_f32_e2m1(high * inverse) << 4);
-    if (at % 16 == 0) qs[at / 16] = scale;
+    return larger(fabsf(lt_bf16hi_f32(two)), larger(fabsf(lt_bf16lo_f32(two)), amax));
+}
+
+LT_DEV e4m3 nvfp4_scale(float amax, float over_gs) { return lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs); }
+
+LT_DEV float nvfp4_inverse(e4m3 scale, float gs)
+{
+    const float s = lt_e4m3_f32(scale);
+    return s > 0.0f ? 1.0f / (s * gs) : 0.0f;
+}
+
+LT_DEV u32 nvfp4_codes(u32 two, float inverse)  // a byte
+{
+    return lt_f32_e2m1(lt_bf16lo_f32(two) * inverse) | lt_f32_e2m1(lt_bf16hi_f32(two) * inverse) << 4;
+}
+
+// Two lanes have a group: eight values each. The scale, in both; their codes.
+LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
+{
+    float amax = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) amax = nvfp4_amax(word[i], amax);
+    amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, 1), amax);
+    const e4m3 scale = nvfp4_scale(amax, over_gs);
+    const float inverse = nvfp4_inverse(scale, gs);
+    *codes = 0;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) *codes |= nvfp4_codes(word[i], inverse) << i * 8;
+    return scale;
 }
 
 // comb and post of the site in front, a warp a row.
@@ -320,8 +327,8 @@ LT_DEV void balance_rows(float (*comb)[16], float (*of_y)[STREAMS], const float 
     if (lane < STREAMS) of_y[warp][lane] = gate;
 }
 
-// A column of a row: what its streams become. x: its place in the slice.
-LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const float *comb, const float *of_y)
+// Column d of the slice x of a row: what its streams become.
+LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const float *comb, const float *of_y, int d)
 {
     float old[STREAMS];
     LT_UNROLL(STREAMS)
@@ -332,8 +339,20 @@ LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const floa
         float sum = of_y[j] * value;
         LT_UNROLL(STREAMS)
         for (int i = 0; i < STREAMS; i++) sum = fmaf(comb[i * STREAMS + j], old[i], sum);
-        x[j * SLICE] = sum;
+        x[j * SLICE + d] = sum;
     }
+}
+
+// Eight lanes quantise 16 columns, two each; lane 0 of them writes the scale.
+LT_DEV void quantise(u8 *q, e4m3 *qs, u32 two, float gs, float over_gs, int is_inside, int lane)
+{
+    float amax = nvfp4_amax(two, 0.0f);
+    LT_UNROLL(3)
+    for (int i = 1; i < 8; i *= 2) amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, i), amax);
+    const e4m3 of_group = nvfp4_scale(amax, over_gs);
+    if (!is_inside) return;
+    *q = (u8)nvfp4_codes(two, nvfp4_inverse(of_group, gs));
+    if (lane % 8 == 0) *qs = of_group;
 }
 
 LT_KERNEL(THREADS, 2)
@@ -346,9 +365,9 @@ mhc_post_pre_quant__m2_h4112__s1r2(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *
     LT_SHARED2(float, comb, ROWS, 16);
     LT_SHARED2(float, of_y, ROWS, STREAMS);
     LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
-    LT_SHARED1(bf16, weights, WEIGHTS);
+    uint4 weights[DOTS][LOADS];
 
-    copy_fn(weights, fn, column);
+    load_fn(weights, fn, column, warp, lane);
     float constant = 0.0f;  // waits in a register: a load in flight stops nobody
     if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
     const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
@@ -364,27 +383,26 @@ mhc_post_pre_quant__m2_h4112__s1r2(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *
     for (int i = threadIdx.x; i < ROWS * SLICE; i += THREADS) {
         const int r = i / SLICE, d = i % SLICE, m = m0 + r;
         if (column + d < H && m < M)
-            mix_column(x[r] + place(d), streams + (size_t)m * STREAMS * H + column + d, y + (size_t)m * H + column + d,
-                       comb[r], of_y[r]);
+            mix_column(x[r], streams + (size_t)m * STREAMS * H + column + d, y + (size_t)m * H + column + d, comb[r],
+                       of_y[r], d);
         else
-            for (int j = 0; j < STREAMS; j++) x[r][j * SLICE + place(d)] = 0.0f;
+            for (int j = 0; j < STREAMS; j++) x[r][j * SLICE + d] = 0.0f;
     }
-    lt_cp_wait(0);
     __syncthreads();
     meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
     LT_UNROLL(1)
     for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
         const size_t at = (size_t)m * H + column + d0;
-        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + place(d0), norm_pair,
-                                       total[r], constants, i % PARTS == 0, lane);
+        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + d0, norm_pair, total[r],
+                                       constants, i % PARTS == 0, lane);
         if (column + d0 < H) *(u32 *)(xn + at) = two;
-        nvfp4_quantise(q, qs, at, two, of_all, over, column + d0 < H);
+        quantise(q + at / 2, qs + at / 16, two, of_all, over, column + d0 < H, lane);
     }
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {
         const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;
-        if (d < H && at < M * STREAMS) streams[(size_t)at * H + d] = x[0][i / SLICE * SLICE + place(i % SLICE)];
+        if (d < H && at < M * STREAMS) streams[(size_t)at * H + d] = x[0][i];
     }
     if (threadIdx.x == 0) turns[block] = turn;
     if (column == 0 && threadIdx.x < ROWS && m0 + threadIdx.x < M) gs[m0 + threadIdx.x] = of_all;

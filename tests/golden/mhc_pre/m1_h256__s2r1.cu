@@ -12,15 +12,14 @@ enum {
     SLICE = 64 * LOADS,                  // columns of a block
     SLICES = (H + SLICE - 1) / SLICE,
     MIX = 24,                            // dots: 4 pre, 4 post, 16 comb
-    DOTS = 4,                            // of one of the first warps
-    DOT_WARPS = MIX / DOTS,
-    PRODUCTS = 10,                       // (a, b), a <= b, one of each other warp
-    WEIGHTS = MIX * STREAMS * SLICE,     // of fn that a block needs
+    DOTS = 2,                            // of a warp, at most
+    PRODUCTS = 10,                       // (a, b), a <= b
+    FIRST_PRODUCT = WARPS - PRODUCTS,    // the warp with (0, 0)
     NEEDED = STREAMS + PRODUCTS,         // sums that every block needs, one a warp: pre, then products
-    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the last warps take
+    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the other warps take
     OTHERS = VALUES - NEEDED,
     AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
-    PARTS = SLICE / 64                   // of a slice, that a warp finishes: two columns a lane
+    PARTS = SLICE / 64,                  // of a slice, that a warp finishes: two columns a lane
 };
 #define RMS_EPS 0x1.4f8b58p-17f
 #define HC_EPS 0x1.0c6f7ap-20f
@@ -37,9 +36,17 @@ LT_DEV float stream_dot(uint4 w, float4 low, float4 high, float sum)
 LT_DEV int first_of(int q) { return q < 4 ? 0 : q < 7 ? 1 : q < 9 ? 2 : 3; }
 LT_DEV int second_of(int q) { return q < 4 ? q : q < 7 ? q - 3 : q < 9 ? q - 5 : q - 6; }
 
-// Where column d of a slice lies in shared memory: lane c's columns 8 c .. 8 c + 7 are two loads, of which eight lanes'
-// lie side by side.
-LT_DEV int place(int d) { return d / 64 * 64 + d % 8 / 4 * 32 + d / 8 % 8 * 4 + d % 4; }
+// The dots of one row's slice x: lane (stream, c) holds 8 columns of its stream.
+LT_DEV float dot(uint4 *w, const float *x, int lane)
+{
+    float sum = 0.0f;
+    LT_UNROLL(LOADS)
+    for (int i = 0; i < LOADS; i++) {
+        const float *from = x + lane / 8 * SLICE + 64 * i + lane % 8 * 8;
+        sum = stream_dot(w[i], lt_ld128f(from), lt_ld128f(from + 4), sum);
+    }
+    return sum;
+}
 
 LT_DEV float product(const float *x, int q, int lane)
 {
@@ -54,35 +61,23 @@ LT_DEV float product(const float *x, int q, int lane)
     return sum;
 }
 
-// The dots of a row's slice x with four of fn: lane (stream, c) holds 8 columns of its stream.
-LT_DEV void put_dots(u64 *to, const bf16 *w, const float *x, u32 turn, int warp, int lane)
-{
-    float sum[DOTS] = {0};
-    LT_UNROLL(1)
-    for (int i = 0; i < LOADS; i++) {
-        const int d = lane / 8 * SLICE + 64 * i;
-        const float4 low = lt_ld128f(x + d + lane % 8 * 4), high = lt_ld128f(x + d + lane % 8 * 4 + 32);
-        const bf16 *from = w + warp * DOTS * STREAMS * SLICE + d + lane % 8 * 8;
-        LT_UNROLL(DOTS)
-        for (int j = 0; j < DOTS; j++)
-            sum[j] = stream_dot(lt_ld128(from + j * STREAMS * SLICE), low, high, sum[j]);
-    }
-    LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) sum[j] = lt_warp_sum(sum[j]);
-    const int k = warp * DOTS + lane, value = k < STREAMS ? k : k + PRODUCTS;
-    const float mine = lane < 2 ? (lane == 0 ? sum[0] : sum[1]) : (lane == 2 ? sum[2] : sum[3]);
-    if (lane < DOTS) lt_put(to + value * SLICES, lt_f32_bits(mine), turn);
-}
-
 // The sums of this slice are put where all blocks look for them. to: of the row and slice.
-LT_DEV void put_sums(u64 *to, const bf16 *w, const float *x, u32 turn, int warp, int lane)
+LT_DEV void put_sums(u64 *to, uint4 (*w)[LOADS], const float *x, u32 turn, int warp, int lane)
 {
-    if (warp < DOT_WARPS) {
-        put_dots(to, w, x, turn, warp, lane);
-    } else {
-        const float sum = lt_warp_sum(product(x, warp - DOT_WARPS, lane));
-        if (lane == 0) lt_put(to + (STREAMS + warp - DOT_WARPS) * SLICES, lt_f32_bits(sum), turn);
+    float sum[DOTS + 1] = {0};
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) sum[j] = dot(w[j], x, lane);
+    if (warp >= FIRST_PRODUCT) sum[DOTS] = product(x, warp - FIRST_PRODUCT, lane);
+    LT_UNROLL(DOTS + 1)
+    for (int j = 0; j < DOTS + 1; j++) sum[j] = lt_warp_sum(sum[j]);
+    if (lane != 0) return;
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        const int k = warp + j * WARPS, value = k < STREAMS ? k : k + PRODUCTS;
+        if (k < MIX) lt_put(to + value * SLICES, lt_f32_bits(sum[j]), turn);
     }
+    if (warp >= FIRST_PRODUCT)
+        lt_put(to + (STREAMS + warp - FIRST_PRODUCT) * SLICES, lt_f32_bits(sum[DOTS]), turn);
 }
 
 // One value of rows m0 .. m0 + ROWS - 1, summed over all slices.
@@ -172,27 +167,22 @@ LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, con
     return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
 
-LT_DEV uint4 zero(void)
+// This warp's rows of fn, of the slice that begins at `column`.
+LT_DEV void load_fn(uint4 (*w)[LOADS], const bf16 *fn, int column, int warp, int lane)
 {
-    uint4 v;
-    v.x = v.y = v.z = v.w = 0;
-    return v;
-}
-
-// The slice of fn that begins at `column`, into shared memory: no register waits for it.
-LT_DEV void copy_fn(bf16 *w, const bf16 *fn, int column)
-{
-    LT_UNROLL(1)
-    for (int i = threadIdx.x * 8; i < WEIGHTS; i += THREADS * 8) {
-        const int d = column + i % SLICE;
-        if (d < H) lt_cp_async16(w + i, fn + (size_t)(i / SLICE) * H + d);
-        else lt_st128(w + i, zero());
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        LT_UNROLL(LOADS)
+        for (int i = 0; i < LOADS; i++) {
+            const int k = warp + j * WARPS, d = column + 64 * i + lane % 8 * 8;
+            w[j][i].x = w[j][i].y = w[j][i].z = w[j][i].w = 0;
+            if (d < H && k < MIX) w[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
+        }
     }
-    lt_cp_commit();
 }
 
 // From the slices of rows m0 on, x, to the sums over all slices that this block needs. slots: [M][VALUES][SLICES].
-LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], const bf16 *w, int m0, u32 turn,
+LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], uint4 (*w)[LOADS], int m0, u32 turn,
                  int warp, int lane)
 {
     LT_UNROLL(1)
@@ -218,9 +208,9 @@ mhc_pre__m1_h256__s2r1(bf16 *xn, float *post, float *mix, const float *streams, 
     LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
     LT_SHARED2(float, total, ROWS, VALUES);
     LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
-    LT_SHARED1(bf16, weights, WEIGHTS);
+    uint4 weights[DOTS][LOADS];
 
-    copy_fn(weights, fn, column);
+    load_fn(weights, fn, column, warp, lane);
     float constant = 0.0f;  // waits in a register: a load in flight stops nobody
     if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
     const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
@@ -231,17 +221,16 @@ mhc_pre__m1_h256__s2r1(bf16 *xn, float *post, float *mix, const float *streams, 
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {
         const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;  // of all streams
-        x[0][i / SLICE * SLICE + place(i % SLICE)] = d < H && at < M * STREAMS ? streams[(size_t)at * H + d] : 0.0f;
+        x[0][i] = d < H && at < M * STREAMS ? streams[(size_t)at * H + d] : 0.0f;
     }
     if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
-    lt_cp_wait(0);
     __syncthreads();
     meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
     LT_UNROLL(1)
     for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
-        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, x[r] + place(d0), norm_pair, total[r],
-                                       constants, i % PARTS == 0, lane);
+        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, x[r] + d0, norm_pair, total[r], constants,
+                                       i % PARTS == 0, lane);
         if (column + d0 < H) *(u32 *)(xn + (size_t)m * H + column + d0) = two;
     }
     if (threadIdx.x == 0) turns[block] = turn;

@@ -12,9 +12,11 @@ enum {
     UNROLL = 2,
     HALVES = (M + 7) / 8,
     COUNT = HALVES * 4,                               // sums of a lane
+    SPLIT = WARPS,                                    // warps of a tile
+    GROUPS = 1,
     SEGMENTS = WARPS * PARTS,
     KEPT = TOPK < 32 ? TOPK : 32,                     // of a warp
-    FINALISTS = (WARPS * KEPT + 15) / 16 * 16         // with places behind them that beat none
+    FINALISTS = WARPS * KEPT
 };
 // Products with tiles of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7 of a
 // chunk; x lies the same way, so K is summed in a permuted order that is the same for every row. The template's enum
@@ -79,43 +81,65 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*w)[2], const bf16 *x, int
         }
     }
 }
-
-LT_DEV u32 order_of(float choice)  // ascends with the choice, from 1 on; NaN is lowest, zeros are equal
-{
-    const u32 bits = lt_f32_bits(choice);
-    if (choice != choice) return 1;
-    if (bits == 0x80000000u) return bits;
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-
-// How many of order[first], .., which are 4 * fours, beat number `me`: a larger one, or an equal one in front.
-LT_DEV u32 count_better(const u32 *order, int first, int fours, u32 mine, int me)
-{
-    u32 rank = 0;
-    LT_UNROLL(1)
-    for (int i = first; i < first + 4 * fours; i += 4) {
-        const uint4 four = lt_ld128(order + i);
-        rank += four.x > mine - (i < me);
-        rank += four.y > mine - (i + 1 < me);
-        rank += four.z > mine - (i + 2 < me);
-        rank += four.w > mine - (i + 3 < me);
-    }
-    return rank;
-}
-
-// The sums of the warps, in their order: warp i those of number i of a lane. Then they lie where who waits looks.
-LT_DEV void put_sums(u64 *slots, const float *sum, int tile, int part, u32 turn, int warp, int lane)
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
 {
     LT_SHARED2(float, room, WARPS, COUNT * 32);
     LT_UNROLL(COUNT)
     for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
     __syncthreads();
-    LT_UNROLL(1)
-    for (int i = warp; i < COUNT; i += WARPS) {
-        const int m = i / 4 * 8 + 2 * (lane % 4) + i % 2, n = tile * 16 + lane / 4 + i / 2 % 2 * 8;
-        float all = room[0][i * 32 + lane];
-        for (int p = 1; p < WARPS; p++) all += room[p][i * 32 + lane];
-        if (m < M && n < N) lt_put(slots + ((size_t)m * N + n) * PARTS + part, lt_f32_bits(all), turn);
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
+
+LT_DEV u32 order_of(float choice)  // ascends with the choice; NaN is lowest, zeros are equal
+{
+    const u32 bits = lt_f32_bits(choice);
+    if (choice != choice) return 0;
+    if (bits == 0x80000000u) return bits;
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+// How many of keys[first], keys[first + step], .. beat mine.
+LT_DEV u32 count_better(const u64 *keys, int first, int count, int step, u64 mine)
+{
+    u32 rank = 0;
+    LT_UNROLL(8)
+    for (int i = first; i < count; i += step) rank += keys[i] > mine;
+    return rank;
+}
+
+LT_DEV void put_sums(u64 *slots, const float *sum, int tile, int part, u32 turn, int g, int t)
+{
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) {
+        const int m = i / 4 * 8 + 2 * t + i % 2, n = tile * 16 + g + i / 2 % 2 * 8;
+        if (m < M && n < N) lt_put(slots + ((size_t)m * N + n) * PARTS + part, lt_f32_bits(sum[i]), turn);
     }
 }
 
@@ -137,32 +161,30 @@ LT_DEV float take_logit(const u64 *from, u32 turn)  // parts in ascending K
     return sum;
 }
 
-// The whole block. bias: this thread's.
+// The whole block. bias: this thread's. A key is a choice, and the lower id of equal ones.
 LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float bias, float factor)
 {
     LT_SHARED1(float, score, THREADS);
-    LT_SHARED1(u32, order, THREADS);
-    LT_SHARED1(u32, best, FINALISTS);
-    LT_SHARED1(i32, best_ids, FINALISTS);
+    LT_SHARED1(u64, keys, THREADS);
+    LT_SHARED1(u64, best, FINALISTS);
     LT_SHARED1(float, chosen, TOPK);
     const int e = threadIdx.x, warp = e / 32;
     score[e] = e < N ? lt_sigmoid(take_logit(slots + (size_t)e * PARTS, turn)) : 0.0f;
-    const u32 mine = e < N ? order_of(score[e] + bias) : 1;  // what lies behind the experts beats none
-    order[e] = mine;
-    if (e < FINALISTS - WARPS * KEPT) best[WARPS * KEPT + e] = 0;
+    const u32 order = e < N ? order_of(score[e] + bias) : 0;  // what lies behind the experts beats none
+    const u64 mine = (u64)order << 32 | ~(u32)e;
+    keys[e] = mine;
     __syncwarp();
-    const u32 rank = count_better(order + 32 * warp, 0, 8, mine, e % 32);
-    if (rank < KEPT) best[warp * KEPT + rank] = mine, best_ids[warp * KEPT + rank] = e;
+    const u32 rank = count_better(keys + 32 * warp, 0, 32, 1, mine);
+    if (rank < KEPT) best[warp * KEPT + rank] = mine;
     __syncthreads();
-    LT_UNROLL(1)
-    for (int i = e; i < 4 * FINALISTS; i += THREADS) {  // four lanes for each
-        const int f = i / 4;
-        u32 slot = count_better(best, i % 4 * (FINALISTS / 4), FINALISTS / 16, best[f], f);
+    for (int i = e; i < (4 * FINALISTS + 31) / 32 * 32; i += THREADS) {  // four lanes for each
+        const u64 key = i < 4 * FINALISTS ? best[i / 4] : 0;
+        u32 slot = count_better(best, i % 4, FINALISTS, 4, key);
         slot += lt_shfl_xor_u32(0xffffffffu, slot, 1);
         slot += lt_shfl_xor_u32(0xffffffffu, slot, 2);
-        if (i % 4 != 0 || f >= WARPS * KEPT || slot >= TOPK) continue;
-        ids[slot] = best_ids[f];
-        chosen[slot] = score[best_ids[f]];
+        if (i % 4 != 0 || i >= 4 * FINALISTS || slot >= TOPK) continue;
+        ids[slot] = (i32)~(u32)key;
+        chosen[slot] = score[~(u32)key];
     }
     __syncthreads();
     if (e >= TOPK) return;
@@ -196,7 +218,8 @@ moe_router__m1_n1_topk1_k8__p1(i32 *ids, float *weights, const bf16 *x, const bf
             if (chunk + u + UNROLL < end) load_weights(weights_of[u], w, tile, chunk + u + UNROLL, lane);
         }
     }
-    put_sums(slots, &sum[0][0][0], tile, part, turn, warp, lane);
+    sums_of_warps(&sum[0][0][0], warp, lane);
+    if (warp == 0) put_sums(slots, &sum[0][0][0], tile, part, turn, g, t);
     LT_UNROLL(1)
     for (int m = block; m < M; m += ALL_TILES * PARTS) {
         if (m != block) __syncthreads();

@@ -1,5 +1,5 @@
 /* family w4a4_swiglu_quant rev 1, shape m1_k16, variant w4, class exact */
-// A lane makes two values, eight lanes a group of 16; rows lie one behind the other.
+// A lane makes 8 values; two lanes quantise a group of 16. Rows lie one behind the other.
 enum { M = 1, K = 16, WARPS = 4 };
 // SwiGLU with clamps, of one value and of two.
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
@@ -14,37 +14,61 @@ LT_DEV u32 two_activated(u32 gate, u32 up)
     return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
                         activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
 }
-// Values to E2M1 codes and an E4M3 scale of 16, by eight lanes of two values each: few values a lane, because what a
-// lane does for one waits for itself. A NaN counts towards no maximum.
+// Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
-// A whole warp calls. Values `at` and the next of arrays that lie one behind the other; nothing is written outside.
-LT_DEV void nvfp4_quantise(u8 *q, e4m3 *qs, size_t at, u32 two, float gs, float over_gs, int is_inside)
+LT_DEV float nvfp4_amax(u32 two, float amax)
 {
-    const float low = lt_bf16lo_f32(two), high = lt_bf16hi_f32(two);
-    float amax = larger(fabsf(high), larger(fabsf(low), 0.0f));
-    LT_UNROLL(3)
-    for (int i = 1; i < 8; i *= 2) amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, i), amax);
-    const e4m3 scale = lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs);
-    const float s = lt_e4m3_f32(scale), inverse = s > 0.0f ? 1.0f / (s * gs) : 0.0f;
-    if (!is_inside) return;
-    q[at / 2] = (u8)(lt_f32_e2m1(low * inverse) | lt_f32_e2m1(high * inverse) << 4);
-    if (at % 16 == 0) qs[at / 16] = scale;
+    return larger(fabsf(lt_bf16hi_f32(two)), larger(fabsf(lt_bf16lo_f32(two)), amax));
+}
+
+LT_DEV e4m3 nvfp4_scale(float amax, float over_gs) { return lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs); }
+
+LT_DEV float nvfp4_inverse(e4m3 scale, float gs)
+{
+    const float s = lt_e4m3_f32(scale);
+    return s > 0.0f ? 1.0f / (s * gs) : 0.0f;
+}
+
+LT_DEV u32 nvfp4_codes(u32 two, float inverse)  // a byte
+{
+    return lt_f32_e2m1(lt_bf16lo_f32(two) * inverse) | lt_f32_e2m1(lt_bf16hi_f32(two) * inverse) << 4;
+}
+
+// Two lanes have a group: eight values each. The scale, in both; their codes.
+LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
+{
+    float amax = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) amax = nvfp4_amax(word[i], amax);
+    amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, 1), amax);
+    const e4m3 scale = nvfp4_scale(amax, over_gs);
+    const float inverse = nvfp4_inverse(scale, gs);
+    *codes = 0;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) *codes |= nvfp4_codes(word[i], inverse) << i * 8;
+    return scale;
 }
 
 LT_KERNEL(32 * WARPS)
 w4a4_swiglu_quant__m1_k16__w4(u8 *q, e4m3 *qs, float *gs, const bf16 *x, const float *input_scale)
 {
-    const size_t i = ((size_t)blockIdx.x * (32 * WARPS) + threadIdx.x) * 2;
-    const int is_inside = i < (size_t)M * K;
+    const size_t i = (size_t)blockIdx.x * (32 * WARPS) + threadIdx.x;  // 8 values
     const float scale = *input_scale, over = 1.0f / scale;
-    u32 two = 0;
+    u32 word[4] = {0, 0, 0, 0}, codes;
     lt_pdl_wait();
     lt_pdl_launch();
-    const bf16 *gate = x + i + i / K * K;  // row i / K of 2 * K
-    if (is_inside) two = two_activated(*(const u32 *)gate, *(const u32 *)(gate + K));
-    nvfp4_quantise(q, qs, i, two, scale, over, is_inside);
-    if (is_inside && i % K == 0) gs[i / K] = scale;
+    if (i < (size_t)M * (K / 8)) {
+        const bf16 *gate = x + (i + i / (K / 8) * (K / 8)) * 8;  // of a row of 2 * K
+        const uint4 a = lt_ld128(gate), b = lt_ld128(gate + K);
+        word[0] = two_activated(a.x, b.x), word[1] = two_activated(a.y, b.y);
+        word[2] = two_activated(a.z, b.z), word[3] = two_activated(a.w, b.w);
+    }
+    const e4m3 of_group = nvfp4_pair(&codes, word, scale, over);
+    if (i >= (size_t)M * (K / 8)) return;
+    *(u32 *)(q + i * 4) = codes;
+    if (i % 2 == 0) qs[i / 2] = of_group;
+    if (i % (K / 8) == 0) gs[i / (K / 8)] = scale;
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { w4a4_swiglu_quant__m1_k16__w4(*(u8 **)a[0], *(e4m3 **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4]); }

@@ -13,14 +13,6 @@ LT_DEV float clamped(float v)  // NaN stays NaN
     return v < -448.0f ? -448.0f : v;
 }
 
-// v / scale, rounded as the division: the remainder of the product with 1 / scale corrects it. 0 where scale is
-// infinite.
-LT_DEV float quotient(float v, float scale, float inverse)
-{
-    const float near = v * inverse, rest = fmaf(-near, scale <= 0x1.fffffep127f ? scale : 0.0f, v);
-    return fmaf(rest, inverse, near);
-}
-
 LT_DEV float magnitude_of_8(uint4 v)
 {
     const u32 word[4] = {v.x, v.y, v.z, v.w};
@@ -34,12 +26,10 @@ LT_DEV float magnitude_of_8(uint4 v)
 LT_DEV uint2 codes_of_8(uint4 v, float scale)
 {
     const u32 word[4] = {v.x, v.y, v.z, v.w};
-    const float inverse = 1.0f / scale;
     u32 two[4];
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++)
-        two[i] = lt_pack_e4m3(clamped(quotient(lt_bf16lo_f32(word[i]), scale, inverse)),
-                              clamped(quotient(lt_bf16hi_f32(word[i]), scale, inverse)));
+        two[i] = lt_pack_e4m3(clamped(lt_bf16lo_f32(word[i]) / scale), clamped(lt_bf16hi_f32(word[i]) / scale));
     uint2 out;
     out.x = two[0] | two[1] << 16;
     out.y = two[2] | two[3] << 16;
