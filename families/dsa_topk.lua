@@ -2,14 +2,13 @@
 -- lower index first, -0 equal to +0, NaN of any sign below all numbers. The ids leave in ascending
 -- order (the set is what the attention wants); with no more candidates than K they are all of
 -- them, then -1. A row without a slot writes nothing. Bound by the launch and by the steps that
--- depend on each other: the score is 4 bytes a pool out of L2, once.
+-- depend on each other: the score is 4 bytes a pool, once.
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local BINS <const> = 4096    -- of the first digit
-local FINE <const> = 1024    -- of each of the two others
-local LISTED <const> = 4096  -- candidates that are kept aside
-local PART <const> = 4096    -- pools that are worth a block
+local EACH <const> = 32       -- scores of a thread, in registers
+local HELD <const> = 8        -- of those, what is kept aside
+local THREADS <const> = 1024  -- at most
 
 local HUGE <const> = 0x1.fffffep127
 local ODD <const> = {
@@ -30,6 +29,10 @@ local DRAWS <const> = {
     function(_, p) return -1.0 - p end,
     function(_, p) return p % 3 == 0 and -0.0 or 0.0 end,
 }
+
+-- Scores of a block: of its share, of what the others have selected.
+local function share(s, v) return (s.POOLS + v.parts - 1) // v.parts end
+local function union(s, v) return v.parts > 1 and v.parts * s.K or 0 end
 
 local function candidates(s, m)
     local last = 4 * s.POOLS - 1
@@ -52,6 +55,9 @@ return family("dsa_topk", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.POOLS > 131072 then return nil, "more than 131072 pools" end
+        if s.POOLS > EACH * THREADS and s.K > 8000 then
+            return nil, "more than 8000 of more than 32768 pools"
+        end
         return true
     end,
 
@@ -64,27 +70,27 @@ return family("dsa_topk", {
     scratch = function(s, v)
         if v.parts == 1 then return {} end
         return {
-            { "candidates", "i32", { "M", 2, v.parts, (s.POOLS + v.parts - 1) // v.parts } },
-            { "counts", "i32", { "M", v.parts } },
-            { "coarse", "u32", { "M", BINS } },
+            { "candidates", "i32", { "M", v.parts, "K" } },
             { "arrived", "u32", { "M" } },
         }
     end,
     knobs = {
-        { "parts", 16, 8, 4, 32, 1, 2 },  -- blocks that share a row
-        { "warps", 32, 16, 8 },           -- a block
+        { "parts", 1, 4, 8, 16, 2 },  -- blocks that share a row
+        { "warps", 32, 16, 8 },       -- a block
     },
     class = function() return "exact" end,
     keep = function(s, v)
         return (v.warps == 8 or s.POOLS >= 128 * v.warps)
-            and (v.parts == 1 and s.POOLS <= 4 * PART or v.parts > 1 and s.POOLS >= PART * v.parts)
+            and math.max(share(s, v), union(s, v)) <= EACH * 32 * v.warps
+            and (v.parts == 1 or share(s, v) >= 2 * (s.K + v.parts))  -- each block has K
+            and (v.parts == 1 or share(s, v) >= 2048)                 -- worth a block
     end,
 
     launch = function(s, v)
-        local words = (s.POOLS + 31) // 32
+        local words = (math.max(share(s, v), union(s, v)) + 31) // 32
         return {
             grid = { v.parts, s.M, 1 }, block = 32 * v.warps,
-            shared = 4 * (BINS + 2 * FINE + 2 * words + 2 * math.min(s.POOLS, LISTED)),
+            shared = 8 * HELD * 32 * v.warps + 8 * words,
         }
     end,
     work = function(s) return { bytes = 4 * s.M * (s.POOLS + s.K), flops = 0 } end,

@@ -1,33 +1,33 @@
 /* family dsa_topk rev 1, shape m1_k16_pools16, variant p1w8, class exact */
-// A score is a key of 12, 10 and 10 bits, the smaller the better. Each block of a row counts the first digits of its
-// share, puts aside what can be among the K best of all (at least the K best of the share), and adds its counts to the
-// row's. The last block finds the digit's bin that holds the K-th best and settles the other digits among that bin's
-// candidates. One bit a pool says who has won, so that ids leave in order.
+// A thread has EACH scores of its block's share in registers. The K-th best of the share is no worse than the K-th best
+// of the threads' best: what is worse than that is out, and the few that are left lie in shared memory, HELD a thread.
+// Their keys, the smaller the better, have digits of 12, 12 and 8 bits: one after the other narrows the keys among
+// which the K-th is, until all of them win or are equal. One bit a position says who has won, so that ids leave in
+// order. What several blocks have selected of their shares is the share of the last one.
 enum { M = 1, K = 16, POOLS = 16, PARTS = 1, WARPS = 8 };
 enum {
     THREADS = 32 * WARPS,
-    POOL = 4,                                // tokens
-    PART = 4096,                             // pools that are worth a block
-    SHARE = (POOLS + PARTS - 1) / PARTS,     // at most, of a block
+    POOL = 4,                             // tokens
+    SHARE = (POOLS + PARTS - 1) / PARTS,  // at most, of a block
+    UNION = PARTS > 1 ? PARTS * K : 0,    // of the last one
+    MOST = SHARE > UNION ? SHARE : UNION,
+    EACH = (MOST + THREADS - 1) / THREADS,
+    WORDS = (MOST + 31) / 32,
     BINS = 4096,
-    FINE = 1024,
-    LISTED = POOLS < 4096 ? POOLS : 4096,    // candidates of a bin that are kept in shared memory
-    WORDS = (POOLS + 31) / 32,
-    AHEAD = 4                                // loads of a thread in flight
+    HELD = 8,
+    LOWEST = 0xff8                        // the bin of minus infinity and NaN
 };
-enum { FIRST, SECOND, THIRD };               // digits
 #define ALL 0xffffffffu
 
 typedef struct {
-    const float *row;    // of so many pools
-    int pools;
-    u32 *keys, *numbers; // what the row's blocks have put aside: shares of so many
-    i32 *counts;
-    int parts;
-    u32 *won, *tied;     // a bit a pool
-    u32 *fine, *finest;  // counts of the second digit in the bin, of the third in the second's
-    u32 *list, *listed;  // keys and pools of the bin, when they fit
-    u32 bin, second, third, fits;
+    const float *row;
+    const i32 *names;          // places in the row of the share's positions; 0: they are the positions
+    int positions;
+    u32 *bins, *won, *tied, *room;
+    uint2 *held;               // keys and positions
+    int holds, is_held;        // so many are this thread's; all that count are held
+    u32 low, width, rank;      // low .. low + width: among these keys the K-th best is the rank-th
+    int shift;                 // behind the digit
 } selection;
 
 LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
@@ -35,6 +35,13 @@ LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
     const u32 bits = lt_f32_bits(score + 0.0f);
     const u32 key = bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
     return score == score ? key : ALL;
+}
+
+LT_DEV float score_of(u32 key) { return lt_bits_f32(key & 0x80000000u ? key : key ^ 0x7fffffffu); }
+
+LT_DEV float score_at(const selection *s, int at)
+{
+    return lt_bits_f32(lt_ld32_fresh(s->row + (s->names ? lt_ld32_fresh(s->names + at) : (u32)at)));
 }
 
 LT_DEV u32 count_bits(u32 v)
@@ -67,114 +74,145 @@ LT_DEV u32 before(u32 mine, u32 *room)  // sum over the threads in front of this
     return sum - mine + (warp > 0 ? others : 0);
 }
 
-// The bin that holds the rank-th of all that is counted (from 1); rank becomes that within the bin. All call.
-LT_DEV u32 find_bin(const u32 *count, int bins, u32 *rank, u32 *room)
+// The bin that holds the rank-th of all that is counted, from 1; rank becomes that within the bin, and the function
+// returns how many are in it. Leaves zeros. All call.
+LT_DEV u32 find_bin(u32 *bins, u32 *bin, u32 *rank, u32 *room)
 {
-    const int each = bins / THREADS, first = threadIdx.x * each;
-    u32 mine = 0;
+    u32 *const mine = bins + threadIdx.x * (BINS / THREADS), count[BINS / THREADS], sum = 0;
     __syncthreads();
-    LT_UNROLL(2)
-    for (int i = 0; i < each; i++) {
-        if (each % 4 != 0) mine += count[first + i];
-        if (each % 4 == 0 && i % 4 == 0) {
-            const uint4 four = lt_ld128(count + first + i);
-            mine += four.x + four.y + four.z + four.w;
+    LT_UNROLL(BINS / THREADS)
+    for (int i = 0; i < BINS / THREADS; i++) {
+        sum += count[i] = mine[i];
+        mine[i] = 0;
+    }
+    u32 below = before(sum, room);
+    LT_UNROLL(BINS / THREADS)
+    for (int i = 0; i < BINS / THREADS; i++) {
+        if (below < *rank && *rank <= below + count[i]) {
+            room[WARPS] = threadIdx.x * (BINS / THREADS) + i;
+            room[WARPS + 1] = *rank - below;
+            room[WARPS + 2] = count[i];
+        }
+        below += count[i];
+    }
+    __syncthreads();
+    *bin = room[WARPS];
+    *rank = room[WARPS + 1];
+    return room[WARPS + 2];
+}
+
+// Holds what is no worse than the K-th best of the threads' best, where there is such a bound and room enough.
+LT_DEV void hold(selection *s)
+{
+    const float none = lt_bits_f32(ALL);
+    float score[EACH], best = lt_bits_f32(0xff800000u);
+    u32 bin = LOWEST, rank = K;
+    LT_UNROLL(EACH)
+    for (int i = 0; i < EACH; i++) {
+        const int at = i * THREADS + threadIdx.x;
+        score[i] = at < s->positions ? score_at(s, at) : none;
+    }
+    LT_UNROLL(EACH)
+    for (int i = 0; i < EACH; i++) best = score[i] > best ? score[i] : best;
+    if (K <= THREADS) {
+        lt_atomic_add_u32(s->bins + (key_of(best) >> 20), 1);
+        find_bin(s->bins, &bin, &rank, s->room);
+    }
+    const float bound = bin < LOWEST ? score_of(bin << 20 | 0xfffff) : none;
+    s->holds = 0;
+    LT_UNROLL(EACH)
+    for (int i = 0; i < EACH; i++) {
+        if (score[i] >= bound) {
+            uint2 one;
+            one.x = key_of(score[i]);
+            one.y = i * THREADS + threadIdx.x;
+            if (s->holds < HELD) s->held[s->holds * THREADS + threadIdx.x] = one;
+            s->holds++;
         }
     }
-    u32 sum = before(mine, room);
-    if (sum < *rank && *rank <= sum + mine) {
-        int bin = first;
-        LT_UNROLL(1)
-        while (sum + count[bin] < *rank) sum += count[bin++];
-        room[WARPS] = bin;
-        room[WARPS + 1] = *rank - sum;
-    }
+    if (s->holds > HELD || bin >= LOWEST) lt_atomic_add_u32(s->room + WARPS + 3, 1);
     __syncthreads();
-    *rank = room[WARPS + 1];
-    return room[WARPS];
+    s->is_held = s->room[WARPS + 3] == 0;
 }
 
 LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
 
-LT_DEV void consider(const selection *s, int digit, u32 key, u32 pool)
+LT_DEV void count_digit(const selection *s, u32 key)
 {
-    const u32 prefix = s->bin << 10 | s->second;
-    if (digit == FIRST) {
-        if (key >> 20 < s->bin) set_bit(s->won, pool);
-        if (key >> 20 == s->bin) {
-            lt_atomic_add_u32(s->fine + (key >> 10 & 1023), 1);
-            if (s->fits) {
-                const u32 at = lt_atomic_add_u32(s->listed, 1);
-                s->list[2 * at] = key;
-                s->list[2 * at + 1] = pool;
-            }
-        }
-    } else if (digit == SECOND && key >> 20 == s->bin) {
-        if (key >> 10 < prefix) set_bit(s->won, pool);
-        if (key >> 10 == prefix) lt_atomic_add_u32(s->finest + (key & 1023), 1);
-    } else if (digit == THIRD && key >> 10 == prefix) {
-        if ((key & 1023) < s->third) set_bit(s->won, pool);
-        if ((key & 1023) == s->third) set_bit(s->tied, pool);
-    }
+    if (key - s->low <= s->width) lt_atomic_add_u32(s->bins + ((key - s->low) >> s->shift), 1);
 }
 
-LT_DEV void count_digits(u32 *bins, const float *row, int from, int end)
+LT_DEV void mark(const selection *s, u32 key, u32 position)
 {
+    if (key < s->low) set_bit(s->won, position);
+    if (key - s->low <= s->width) set_bit(s->tied, position);
+}
+
+LT_DEV void visit(const selection *s, int is_last)  // counts a digit of all that is left, in the end marks it
+{
+    const int count = s->is_held ? s->holds * THREADS : s->positions;
     LT_UNROLL(1)
-    for (int p = from + threadIdx.x; p < end; p += THREADS * AHEAD) {
-        float v[AHEAD];
-        LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++) v[i] = row[p + i * THREADS < end ? p + i * THREADS : p];
-        LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++)
-            if (p + i * THREADS < end) lt_atomic_add_u32(bins + (key_of(v[i]) >> 20), 1);
+    for (int at = threadIdx.x; at < count; at += THREADS) {
+        uint2 one;
+        one.y = at;
+        if (s->is_held)
+            one = s->held[at];
+        else
+            one.x = key_of(score_at(s, at));
+        if (is_last)
+            mark(s, one.x, one.y);
+        else
+            count_digit(s, one.x);
     }
 }
 
-LT_DEV void visit_all(const selection *s, int digit)  // the row itself
+// Bits of the K best and of those that tie for the last of their places; all call.
+LT_DEV void select(selection *s)
 {
+    u32 bin, in_bin;
     LT_UNROLL(1)
-    for (int p = threadIdx.x; p < s->pools; p += THREADS * AHEAD) {
-        float v[AHEAD];
-        LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++) v[i] = s->row[p + i * THREADS < s->pools ? p + i * THREADS : p];
-        LT_UNROLL(AHEAD)
-        for (int i = 0; i < AHEAD; i++)
-            if (p + i * THREADS < s->pools) consider(s, digit, key_of(v[i]), p + i * THREADS);
-    }
-}
-
-LT_DEV void visit(const selection *s, int digit, int in_bin)  // all, or those of the bin
-{
-    if (!s->fits) {
-        visit_all(s, digit);
-        return;
-    }
+    for (int i = threadIdx.x; i < WORDS; i += THREADS) s->won[i] = s->tied[i] = 0;
+    if (threadIdx.x == 0) s->room[WARPS + 3] = 0;
+    hold(s);
+    s->low = 0;
+    s->width = ALL;
+    s->rank = K;
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < in_bin; i += THREADS) consider(s, digit, s->list[2 * i], s->list[2 * i + 1]);
-}
-
-// The first `rank` of those that tie win too, and all winners leave.
-LT_DEV void write_ids(i32 *to, u32 *won, const u32 *tied, u32 rank, int pools, u32 *room)
-{
-    const int words = (pools + 31) / 32, each = (words + THREADS - 1) / THREADS;
-    const int first = threadIdx.x * each, end = first + each < words ? first + each : words;
-    u32 ties = 0, wins = 0;
+    for (s->shift = 20;; s->shift = s->shift == 20 ? 8 : 0) {
+        visit(s, 0);
+        in_bin = find_bin(s->bins, &bin, &s->rank, s->room);
+        s->low += bin << s->shift;
+        s->width = (1u << s->shift) - 1;
+        if (in_bin == s->rank || s->shift == 0) break;
+    }
+    visit(s, 1);
     __syncthreads();
+}
+
+// The first `rank` of those that tie win too, and all winners leave, plus `first`.
+LT_DEV void write_winners(i32 *to, const selection *s, int first)
+{
+    const int words = (s->positions + 31) / 32, each = (words + THREADS - 1) / THREADS;
+    const int from = threadIdx.x * each, end = from + each < words ? from + each : words;
+    u32 ties = 0, wins = 0;
     LT_UNROLL(1)
-    for (int w = first; w < end; w++) ties += count_bits(tied[w]);
-    u32 taken = before(ties, room);
+    for (int w = from; w < end; w++) ties += count_bits(s->tied[w]);
+    u32 taken = before(ties, s->room);
     LT_UNROLL(1)
-    for (int w = first; w < end; w++) {
+    for (int w = from; w < end; w++) {
         LT_UNROLL(1)
-        for (u32 bits = tied[w]; bits != 0 && taken < rank; bits &= bits - 1, taken++) won[w] |= bits & (0 - bits);
-        wins += count_bits(won[w]);
+        for (u32 bits = s->tied[w]; bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
+            s->won[w] |= bits & (0 - bits);
+        wins += count_bits(s->won[w]);
     }
-    u32 at = before(wins, room);
+    u32 at = before(wins, s->room);
     LT_UNROLL(1)
-    for (int w = first; w < end; w++) {
+    for (int w = from; w < end; w++) {
         LT_UNROLL(1)
-        for (u32 bits = won[w]; bits != 0; bits &= bits - 1) to[at++] = 32 * w + count_bits((bits & (0 - bits)) - 1);
+        for (u32 bits = s->won[w]; bits != 0; bits &= bits - 1) {
+            const u32 position = 32 * w + count_bits((bits & (0 - bits)) - 1);
+            to[at++] = s->names ? (i32)lt_ld32_fresh(s->names + position) : (i32)position + first;
+        }
     }
 }
 
@@ -182,26 +220,24 @@ LT_KERNEL(THREADS, 1)
 dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *positions, const i32 *slots)
 {
     const int m = blockIdx.y, part = blockIdx.x;
-    const float *row = score + (size_t)m * POOLS;
-    LT_DYN_SHARED(u32, shared);
+    LT_DYN_SHARED(uint2, held);
+    LT_SHARED1(u32, bins, BINS);
     LT_SHARED1(u32, room, WARPS + 4);
-    u32 *const bins = shared, rank = K;
+    const int position = positions[m], slot = slots[m];
     selection s;
-    s.row = row;
-    s.fine = bins + BINS;
-    s.finest = s.fine + FINE;
-    s.won = s.finest + FINE;
+    s.row = score + (size_t)m * POOLS;
+    s.names = 0;
+    s.held = held;
+    s.bins = bins;
+    s.won = (u32 *)(held + HELD * THREADS);
     s.tied = s.won + WORDS;
-    s.list = s.tied + WORDS;
-    s.listed = room + WARPS + 2;
-    s.second = s.third = 0;
+    s.room = room;
 
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < BINS + 2 * FINE + 2 * WORDS; i += THREADS) shared[i] = 0;
-    if (threadIdx.x < 2) room[WARPS + 2 + threadIdx.x] = 0;
+    LT_UNROLL(BINS / THREADS)
+    for (int i = threadIdx.x; i < BINS; i += THREADS) bins[i] = 0;
+    __syncthreads();
     lt_pdl_wait();
     lt_pdl_launch();
-    const int position = positions[m], slot = slots[m];
     int pools = position < 0 ? 0 : (int)(((u32)position + 1) / POOL);
     pools = pools < POOLS ? pools : POOLS;
     if (slot < 0) return;
@@ -210,23 +246,12 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
             ids[(size_t)m * K + i] = i < pools ? i : -1;
         return;
     }
-    int parts = (pools + PART - 1) / PART;
-    parts = parts < PARTS ? parts : PARTS;
+    const int parts = (pools + SHARE - 1) / SHARE, each = (pools + parts - 1) / parts, from = part * each;
     if (part >= parts) return;
-    s.pools = pools;
-    s.parts = parts;
-    const int each = (pools + parts - 1) / parts, from = part * each, end = from + each < pools ? from + each : pools;
-    __syncthreads();
-    count_digits(bins, row, from, end);
-    s.bin = find_bin(bins, BINS, &rank, room);
-    const int in_bin = bins[s.bin];
-    s.fits = in_bin <= LISTED;
-    visit_all(&s, FIRST);
-    s.second = find_bin(s.fine, FINE, &rank, room);
-    visit(&s, SECOND, in_bin);
-    s.third = find_bin(s.finest, FINE, &rank, room);
-    visit(&s, THIRD, in_bin);
-    write_ids(ids + (size_t)m * K, s.won, s.tied, rank, pools, room);
+    s.row += from;
+    s.positions = from + each < pools ? each : pools - from;
+    select(&s);
+    write_winners(ids + (size_t)m * K, &s, 0);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { dsa_topk__m1_k16_pools16__p1w8(*(i32 **)a[0], *(const float **)a[1], *(const i32 **)a[2], *(const i32 **)a[3]); }
