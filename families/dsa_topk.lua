@@ -67,7 +67,7 @@ return family("dsa_topk", {
         { "positions", "i32", { "M" } },
         { "slots", "i32", { "M" } },  -- -1: the row writes nothing
     },
-    scratch = function(s, v)
+    scratch = function(_, v)
         if v.parts == 1 then return {} end
         return {
             { "candidates", "i32", { "M", v.parts, "K" } },

@@ -1,12 +1,15 @@
-/* family dsa_scores rev 1, shape m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3, variant w4s1r4, class mma.f16x2 */
+/* family dsa_scores rev 1, shape m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3, variant w4s1r4a1, class mma.f16x2 */
 // Keys are the 16-row operand of m16n8k16, one page a warp; eight heads are its columns. A pool's key and a head's
 // query are brought to f16 by a power of two and are the sum of two of them: three of the four products count, the
 // fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels 4 t .. of every 16; queries lie the same way in
-// shared memory. Loops are rolled: a block runs its text once or a few times, so that fetching it counts.
-enum { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3, BLOCKS = 3, WARPS = 4, SHARE = 1, RESIDENT = 4 };
+// shared memory. A warp has AHEAD pages on their way, whole pages one after the other, so that it works on the first
+// ones while the others come.
+enum { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3, BLOCKS = 3, WARPS = 4, SHARE = 1, RESIDENT = 4, AHEAD = 1 };
 enum {
     KEYS = 16,                         // pools of a page
     STEPS = D / 16,
+    LINE = D + 16,                     // floats between keys: eight lanes that read two of them meet every bank once
+    STAGE = KEYS * LINE,
     TILES = (HEADS + 7) / 8,           // of heads
     SHARES = (TOKENS + SHARE - 1) / SHARE,
     FRAGMENTS = STEPS * 32,            // of eight heads
@@ -35,11 +38,12 @@ LT_DEV int f16_exponent(float largest)
 LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
 LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
-LT_DEV float larger(float a, float b) { return a > b ? a : b; }
+LT_DEV u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 
-LT_DEV float largest_of(float4 v, float so_far)
+LT_DEV u32 largest_of(uint4 v)  // bits of the magnitude, NaN above all
 {
-    return larger(fabsf(v.x), larger(fabsf(v.y), larger(fabsf(v.z), larger(fabsf(v.w), so_far))));
+    const u32 all = 0x7fffffffu;
+    return larger(larger(v.x & all, v.y & all), larger(v.z & all, v.w & all));
 }
 
 LT_DEV u32 rest(float a, float b, u32 two)  // what is left of a and b behind their f16
@@ -69,11 +73,13 @@ LT_DEV void send_query(uint4 *queries, const float *q, int head, int is_there)
 
 LT_DEV float split_query(uint4 *queries, int head)  // a warp calls; returns what undoes the power of two
 {
-    float largest = 0.0f;
+    u32 largest = 0;
     LT_UNROLL(1)
     for (int at = threadIdx.x % 32; at < D / 4; at += 32)
-        largest = largest_of(lt_ld128f(fragment(queries, head, at)), largest);
-    const int e = f16_exponent(lt_warp_max(largest));
+        largest = larger(largest_of(lt_ld128(fragment(queries, head, at))), largest);
+    LT_UNROLL(5)
+    for (int o = 16; o > 0; o /= 2) largest = larger(lt_shfl_xor_u32(ALL, largest, o), largest);
+    const int e = f16_exponent(lt_bits_f32(largest));
     const float scale = f16_scale(e);
     LT_UNROLL(1)
     for (int at = threadIdx.x % 32; at < D / 4; at += 32) {
@@ -89,17 +95,24 @@ LT_DEV float split_query(uint4 *queries, int head)  // a warp calls; returns wha
     return f16_undo(e);
 }
 
-// 16 bytes of a key: eight lanes that read two keys meet every bank once.
-LT_DEV float *place(float *keys, int pool, int quarter) { return keys + pool * D + (quarter ^ (pool << 2 & 4)) * 4; }
-
-LT_DEV void send_keys(float *to, const float *keys, int lane)
+// Keys of a page, or word that there are none; a warp calls.
+LT_DEV void send_keys(float *to, const float *pooled, int block, u64 *full)
 {
-    LT_UNROLL(2)
-    for (int i = lane; i < KEYS * D / 4; i += 32) lt_cp_async16(place(to, i / (D / 4), i % (D / 4)), keys + i * 4);
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) {
+        if (block >= 0)
+            lt_mbar_expect(full, KEYS * D * 4);
+        else
+            lt_mbar_arrive(full);
+    }
+    __syncwarp();
+    if (lane < KEYS && block >= 0)
+        lt_bulk_load(to + lane * LINE, pooled + ((size_t)block * KEYS + lane) * D, D * 4, full);
 }
 
-// dot[r][tile] += 16 channels of a page's keys times the queries; small products first.
-LT_DEV void add_step(float (*dot)[TILES][4], const float4 *key, const float *scale, const uint4 *queries, int lane)
+// 16 channels of a page's keys times the queries: dot gets the product of the high parts, small the two others.
+LT_DEV void add_step(float (*dot)[TILES][4], float (*small)[TILES][4], const float4 *key, const float *scale,
+                     const uint4 *queries, int lane)
 {
     u32 hi[4], lo[4];
     LT_UNROLL(4)
@@ -115,55 +128,54 @@ LT_DEV void add_step(float (*dot)[TILES][4], const float4 *key, const float *sca
         for (int tile = 0; tile < TILES; tile++) {
             const uint4 q = queries[(r * TILES + tile) * FRAGMENTS + lane];
             const u32 high[2] = {q.x, q.y}, low[2] = {q.z, q.w};
-            lt_mma_m16n8k16_f16(dot[r][tile], lo, high, dot[r][tile]);
-            lt_mma_m16n8k16_f16(dot[r][tile], hi, low, dot[r][tile]);
+            lt_mma_m16n8k16_f16(small[r][tile], lo, high, small[r][tile]);
             lt_mma_m16n8k16_f16(dot[r][tile], hi, high, dot[r][tile]);
+            lt_mma_m16n8k16_f16(small[r][tile], hi, low, small[r][tile]);
         }
     }
 }
 
 // dot[r][tile] of a page, times what back[0] and back[1] undo for pools g and g + 8.
-LT_DEV void add_page(float (*dot)[TILES][4], float *back, float *keys, const uint4 *queries, int lane)
+LT_DEV void add_page(float (*dot)[TILES][4], float *back, const float *keys, const uint4 *queries, int lane)
 {
-    const int g = lane / 4, t = lane % 4;
-    float largest[2] = {0.0f, 0.0f}, scale[2];
-    LT_UNROLL(2)
-    for (int i = 0; i < STEPS; i++) {
-        largest[0] = largest_of(lt_ld128f(place(keys, g, i * 4 + t)), largest[0]);
-        largest[1] = largest_of(lt_ld128f(place(keys, g + 8, i * 4 + t)), largest[1]);
-    }
+    const float *const key = keys + lane / 4 * LINE + lane % 4 * 4;
+    float small[SHARE][TILES][4] = {0};
+    float scale[2];
     LT_UNROLL(2)
     for (int i = 0; i < 2; i++) {
-        largest[i] = larger(lt_shfl_xor_f32(ALL, largest[i], 1), largest[i]);
-        largest[i] = larger(lt_shfl_xor_f32(ALL, largest[i], 2), largest[i]);
-        const int e = f16_exponent(largest[i]);
+        u32 largest = 0;
+        LT_UNROLL(STEPS)
+        for (int j = 0; j < STEPS; j++) largest = larger(largest_of(lt_ld128(key + i * 8 * LINE + j * 16)), largest);
+        largest = larger(lt_shfl_xor_u32(ALL, largest, 1), largest);
+        largest = larger(lt_shfl_xor_u32(ALL, largest, 2), largest);
+        const int e = f16_exponent(lt_bits_f32(largest));
         scale[i] = f16_scale(e);
         back[i] = f16_undo(e);
     }
-    LT_UNROLL(2)
-    for (int i = 0; i < STEPS; i++) {
-        float4 key[2];
-        key[0] = lt_ld128f(place(keys, g, i * 4 + t));
-        key[1] = lt_ld128f(place(keys, g + 8, i * 4 + t));
-        add_step(dot, key, scale, queries + i * 32, lane);
+    LT_UNROLL(STEPS)
+    for (int j = 0; j < STEPS; j++) {
+        const float4 two[2] = {lt_ld128f(key + j * 16), lt_ld128f(key + 8 * LINE + j * 16)};
+        add_step(dot, small, two, scale, queries + j * 32, lane);
     }
+    LT_UNROLL(SHARE * TILES * 4)
+    for (int i = 0; i < SHARE * TILES * 4; i++)
+        dot[i / 4 / TILES][i / 4 % TILES][i % 4] += small[i / 4 / TILES][i / 4 % TILES][i % 4];
 }
 
 LT_DEV float weighted(float sum, float weight, float dot) { return fmaf(weight, dot < 0.0f ? 0.0f : dot, sum); }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
+dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4a1(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
     const int rows = TOKENS - in_run < SHARE ? TOKENS - in_run : SHARE;
     LT_DYN_SHARED(uint4, queries);
     LT_SHARED1(float, weight, UNITS);
-    float *const stage = (float *)(queries + UNITS / 8 * FRAGMENTS) + warp * KEYS * D;
-    int seen[SHARE], slot = -1, last = 0;
+    LT_SHARED2(u64, full, WARPS, AHEAD);
+    float *const stage = (float *)(queries + UNITS / 8 * FRAGMENTS) + warp * AHEAD * STAGE;
+    int seen[SHARE], block[AHEAD], slot = -1, last = 0;
 
-    lt_pdl_wait();
-    lt_pdl_launch();
     LT_UNROLL(SHARE)
     for (int r = 0; r < SHARE; r++) {
         const int m = m0 + (r < rows ? r : 0), mine = slots[m], position = positions[m];
@@ -172,21 +184,30 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(float *s
         slot = mine >= 0 ? mine : slot;
         last = seen[r] > last ? seen[r] : last;
     }
-    const int pages = (last + KEYS - 1) / KEYS;
+    const int pages = (last + KEYS - 1) / KEYS, stride = WARPS * gridDim.x;
+    int page = warp * gridDim.x + blockIdx.x;
+    LT_UNROLL(AHEAD)
+    for (int i = 0; i < AHEAD; i++) {
+        block[i] = page_block(block_table, slot, page + i * stride);
+        if (lane == 0) lt_mbar_init(full[warp] + i, 1);
+    }
+    lt_mbar_fence();
+    __syncwarp();
+    lt_pdl_wait();
+    lt_pdl_launch();
     if (blockIdx.x >= pages) return;
+    LT_UNROLL(AHEAD)
+    for (int i = 0; i < AHEAD; i++)
+        if (page + i * stride < pages) send_keys(stage + i * STAGE, pooled, block[i], full[warp] + i);
     LT_UNROLL(1)
     for (int i = warp; i < UNITS; i += WARPS) {
         const int r = i / (TILES * 8), h = i % (TILES * 8);
         send_query(queries, iq + ((size_t)(m0 + r) * HEADS + h) * D, i, r < rows && h < HEADS);
     }
     lt_cp_commit();
-    int page = warp * gridDim.x + blockIdx.x;
-    int block = page < pages ? page_block(block_table, slot, page) : -1;
-    if (block >= 0) send_keys(stage, pooled + (size_t)block * KEYS * D, lane);
-    lt_cp_commit();
     const int r0 = threadIdx.x / (TILES * 8), h0 = threadIdx.x % (TILES * 8);
     const float own = r0 < rows && h0 < HEADS ? iw[(size_t)(m0 + r0) * HEADS + h0] : 0.0f;
-    lt_cp_wait(1);
+    lt_cp_wait(0);
     LT_UNROLL(1)
     for (int i = warp; i < UNITS; i += WARPS) {
         const float undo = split_query(queries, i);
@@ -195,18 +216,18 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(float *s
     __syncthreads();
     if (threadIdx.x < UNITS) weight[threadIdx.x] *= own * 0x1.000000p-3f;
     __syncthreads();
-    while (page < pages) {
+    LT_UNROLL(1)
+    for (int n = 0; page < pages; n++, page += stride) {
+        const int is_here = block[0] >= 0, later = page + AHEAD * stride, at = n % AHEAD;
+        const int next = page_block(block_table, slot, later);
         float dot[SHARE][TILES][4] = {0};
         float back[2] = {0.0f, 0.0f};
-        lt_cp_wait(0);
+        lt_mbar_wait(full[warp] + at, n / AHEAD & 1);
+        if (is_here) add_page(dot, back, stage + at * STAGE, queries, lane);
         __syncwarp();
-        if (block >= 0) add_page(dot, back, stage, queries, lane);
-        const int now = page, is_here = block >= 0;
-        __syncwarp();
-        page += WARPS * gridDim.x;
-        block = page < pages ? page_block(block_table, slot, page) : -1;
-        if (block >= 0) send_keys(stage, pooled + (size_t)block * KEYS * D, lane);
-        lt_cp_commit();
+        if (later < pages) send_keys(stage + at * STAGE, pooled, next, full[warp] + at);
+        LT_UNROLL(AHEAD)
+        for (int i = 0; i < AHEAD; i++) block[i] = i + 1 < AHEAD ? block[i + 1] : next;
         LT_UNROLL(SHARE)
         for (int r = 0; r < SHARE; r++) {
             float upper = 0.0f, lower = 0.0f;
@@ -221,7 +242,7 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(float *s
             upper += lt_shfl_xor_f32(ALL, upper, 2);
             lower += lt_shfl_xor_f32(ALL, lower, 2);
             const float value = t & 1 ? lower * back[1] : upper * back[0];
-            const int pool = now * KEYS + g + (t & 1) * 8, end = (seen[r] + KEYS - 1) / KEYS * KEYS;
+            const int pool = page * KEYS + g + (t & 1) * 8, end = (seen[r] + KEYS - 1) / KEYS * KEYS;
             if (t < 2 && pool < end && pool < POOLS)
                 score[(size_t)(m0 + r) * POOLS + pool] =
                     is_here && pool < seen[r] ? value : -0x1.fffffep127f;
@@ -229,5 +250,5 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(float *s
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__w4s1r4a1(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
 #endif
