@@ -38,6 +38,11 @@ local function finest(s)  -- slices of whole 64 columns
     return 1
 end
 
+-- What every device has room for.
+local function is_least(s, v)
+    return v.octets == 1 and v.parts == MOST and v.slices == finest(s)
+end
+
 local function warps(s, v) return ceil(tiles(s, v), v.each) end
 
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
@@ -97,7 +102,7 @@ return family("mla_decode", {
         return s.D % (64 * v.slices) == 0
             and (v.octets == 1 or s.HEADS > group(v) - OCTET)
             and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
-            and (blocks <= WAVE or v.octets == 1 and v.slices == finest(s))
+            and (blocks <= WAVE or v.slices == 1 or is_least(s, v))
             and warps(s, v) <= 16 and (v.each == 1 or warps(s, v) >= 4)
             and bytes(s, v) <= dev.shared
     end,
