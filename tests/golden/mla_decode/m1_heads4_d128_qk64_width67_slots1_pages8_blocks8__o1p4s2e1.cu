@@ -12,13 +12,16 @@ enum {
     MOST = (TILES + PARTS - 1) / PARTS,   // tiles of a block: blockIdx.x, + PARTS, ..
     WARPS = (MOST + EACH - 1) / EACH,
     TOKENS = MOST * TILE,
-    ROW = (D + 127) / 128 * 128 + 64,     // bytes between latents: eight lanes that read two of them meet every bank once
+    ROW = (D + 127) / 128 * 128 + 64,     // bytes between latents: eight lanes that read two meet every bank once
     CHUNKS = D / 64,
     COLUMNS = D / SLICES,
     WIDE = COLUMNS + 8,                   // f16 between the latents of the slice
     LINE = TOKENS + 8,                    // between the heads of p
+    QUERIES = (GROUP + WARPS - 1) / WARPS,
     OUTPUTS = GROUP * COLUMNS,
-    AT_ONCE = 64 / PARTS < 1 ? 1 : 64 / PARTS  // outputs of a thread whose parts meet together
+    SHARE = (OUTPUTS + 32 * WARPS - 1) / (32 * WARPS),  // of a thread
+    ROOM = PARTS <= 48 ? 96 / PARTS : 1,
+    AT_ONCE = SHARE < ROOM ? SHARE : ROOM               // whose parts are on their way together
 };
 #define ALL 0xffffffffu
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
@@ -82,38 +85,39 @@ LT_DEV void load_tile(u8 *latents, const e4m3 *cache, int row)
     }
 }
 
-// A head's query as f16 times a power of two, lane's 16 columns in two halves: lane (g, t) of z's products finds them
-// in lane order. Returns what undoes the power. A warp calls.
-LT_DEV float load_query(uint4 (*to)[2][32], const bf16 *q, int head)
+// Lane's 16 columns of a head's query.
+LT_DEV void load_query(uint4 *two, const bf16 *q, int head)
 {
-    const int lane = threadIdx.x % 32, is_there = lane < D / 16;
-    u32 two[8];
-    float largest = 0.0f;
+    const int lane = threadIdx.x % 32;
     LT_UNROLL(2)
     for (int half = 0; half < 2; half++) {
-        uint4 v;
-        v.x = v.y = v.z = v.w = 0;
-        if (is_there && head < HEADS) v = lt_ld128(q + (size_t)head * D + lane * 16 + half * 8);
-        two[half * 4] = v.x;
-        two[half * 4 + 1] = v.y;
-        two[half * 4 + 2] = v.z;
-        two[half * 4 + 3] = v.w;
+        two[half].x = two[half].y = two[half].z = two[half].w = 0;
+        if (lane < D / 16 && head < HEADS) two[half] = lt_ld128(q + (size_t)head * D + lane * 16 + half * 8);
     }
+}
+
+LT_DEV u32 scaled(u32 two, float scale) { return lt_pack_f16(lt_bf16lo_f32(two) * scale, lt_bf16hi_f32(two) * scale); }
+
+// The query as f16 times a power of two: lane (g, t) of z's products finds them in lane order. Returns what undoes the
+// power. A warp calls.
+LT_DEV float keep_query(uint4 (*to)[2][32], const uint4 *two, int head)
+{
+    const int lane = threadIdx.x % 32;
+    const u32 all[8] = {two[0].x, two[0].y, two[0].z, two[0].w, two[1].x, two[1].y, two[1].z, two[1].w};
+    float largest = 0.0f;
     LT_UNROLL(8)
     for (int i = 0; i < 8; i++)
-        largest = larger(larger(fabsf(lt_bf16lo_f32(two[i])), fabsf(lt_bf16hi_f32(two[i]))), largest);
+        largest = larger(larger(fabsf(lt_bf16lo_f32(all[i])), fabsf(lt_bf16hi_f32(all[i]))), largest);
     const int e = f16_exponent(lt_warp_max(largest));
     const float scale = f16_scale(e);
-    LT_UNROLL(8)
-    for (int i = 0; i < 8; i++) two[i] = lt_pack_f16(lt_bf16lo_f32(two[i]) * scale, lt_bf16hi_f32(two[i]) * scale);
     LT_UNROLL(2)
     for (int half = 0; half < 2; half++) {
         uint4 v;
-        v.x = two[half * 4];
-        v.y = two[half * 4 + 1];
-        v.z = two[half * 4 + 2];
-        v.w = two[half * 4 + 3];
-        if (is_there) to[lane / 4][half][head % 8 * 4 + lane % 4] = v;
+        v.x = scaled(two[half].x, scale);
+        v.y = scaled(two[half].y, scale);
+        v.z = scaled(two[half].z, scale);
+        v.w = scaled(two[half].w, scale);
+        if (lane < D / 16) to[lane / 4][half][head % 8 * 4 + lane % 4] = v;
     }
     return f16_undo(e);
 }
@@ -182,42 +186,53 @@ LT_DEV void weigh(float *y, const f16 *kept, const f16 (*p)[GROUP * LINE], const
     for (int i = 0; i < 4; i++) y[i] = sum[0][i] + sum[1][i];
 }
 
-// The parts of a group's heads and a slice of the columns, in their order; one without a token has -FLT_MAX, 0 and
-// zeros.
-LT_DEV void parts_meet(bf16 *y, const float *partial, const float *sums, int group, int slice)
+LT_DEV void load_parts(float (*part)[PARTS], const float *partial, int first)
 {
-    LT_SHARED2(float, own, PARTS * GROUP, 2);
-    LT_SHARED1(float, scale, PARTS * GROUP);
-    LT_SHARED1(float, whole, GROUP);
+    LT_UNROLL(AT_ONCE)
+    for (int k = 0; k < AT_ONCE; k++) {
+        const int at = first + k * 32 * WARPS < OUTPUTS ? first + k * 32 * WARPS : 0;
+        LT_UNROLL(PARTS)
+        for (int j = 0; j < PARTS; j++) part[k][j] = lt_bits_f32(lt_ld32_fresh(partial + (size_t)j * OUTPUTS + at));
+    }
+}
+
+// What each part is worth, and the whole; a part without a token has -FLT_MAX, 0 and zeros.
+LT_DEV void weigh_parts(float *scale, float *whole, const float *sums)
+{
+    LT_SHARED2(float, theirs, PARTS * GROUP, 2);
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < PARTS * GROUP * 2; i += 32 * WARPS)
-        own[i / 2][i % 2] = lt_bits_f32(lt_ld32_fresh(sums + i));
+        theirs[i / 2][i % 2] = lt_bits_f32(lt_ld32_fresh(sums + i));
     __syncthreads();
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < PARTS * GROUP; i += 32 * WARPS) {
-        float largest = own[i][0];
+        float largest = theirs[i][0];
         LT_UNROLL(PARTS)
-        for (int j = 0; j < PARTS; j++) largest = larger(own[j * GROUP + i % GROUP][0], largest);
-        scale[i] = lt_exp(own[i][0] - largest);
+        for (int j = 0; j < PARTS; j++) largest = larger(theirs[j * GROUP + i % GROUP][0], largest);
+        scale[i] = lt_exp(theirs[i][0] - largest);
     }
     __syncthreads();
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < GROUP; i += 32 * WARPS) {
         float sum = 0.0f;
         LT_UNROLL(PARTS)
-        for (int j = 0; j < PARTS; j++) sum = fmaf(scale[j * GROUP + i], own[j * GROUP + i][1], sum);
+        for (int j = 0; j < PARTS; j++) sum = fmaf(scale[j * GROUP + i], theirs[j * GROUP + i][1], sum);
         whole[i] = sum == 0.0f ? 0.0f : 1.0f / sum;
     }
     __syncthreads();
+}
+
+// The parts of a group's heads and a slice of the columns, in their order.
+LT_DEV void parts_meet(bf16 *y, const float *partial, const float *sums, int group, int slice)
+{
+    LT_SHARED1(float, scale, PARTS * GROUP);
+    LT_SHARED1(float, whole, GROUP);
+    float part[AT_ONCE][PARTS];
+    load_parts(part, partial, threadIdx.x);
+    weigh_parts(scale, whole, sums);
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < OUTPUTS; i += 32 * WARPS * AT_ONCE) {
-        float part[AT_ONCE][PARTS];
-        LT_UNROLL(AT_ONCE)
-        for (int k = 0; k < AT_ONCE; k++) {
-            const int at = i + k * 32 * WARPS < OUTPUTS ? i + k * 32 * WARPS : i;
-            LT_UNROLL(PARTS)
-            for (int j = 0; j < PARTS; j++) part[k][j] = lt_bits_f32(lt_ld32_fresh(partial + (size_t)j * OUTPUTS + at));
-        }
+        if (i >= 32 * WARPS) load_parts(part, partial, i);
         LT_UNROLL(AT_ONCE)
         for (int k = 0; k < AT_ONCE; k++) {
             const int at = i + k * 32 * WARPS, h = at / COLUMNS, head = group * GROUP + h;
@@ -249,6 +264,7 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
     float z[EACH][OCTETS][4];
     u32 some[EACH];
     int id[EACH];
+    uint4 asked[QUERIES][2];
 
     const int slot = slots[m], position = positions[m];
     for (int i = (blockIdx.x * 32 * WARPS + threadIdx.x) * 32; slot >= 0 && i < PAGES; i += PARTS * 32 * WARPS * 32)
@@ -261,6 +277,11 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
         const int tile = k * WARPS + warp, at = (tile * PARTS + blockIdx.x) * TILE + lane % TILE;
         id[k] = tile < MOST && at < WIDTH ? ids[(size_t)m * WIDTH + at] : -1;
     }
+    LT_UNROLL(QUERIES)
+    for (int k = 0; k < QUERIES; k++) {
+        const int i = k * WARPS + warp;
+        load_query(asked[k], q + (size_t)m * HEADS * D, i < GROUP ? group * GROUP + i : HEADS);
+    }
     LT_UNROLL(EACH)
     for (int k = 0; k < EACH; k++) {
         const int tile = k * WARPS + warp, row = find_row(some + k, id[k], block_table, slot, position);
@@ -268,11 +289,13 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
         if (lane == 0 && tile < MOST) lives[tile] = some[k] != 0;
     }
     lt_cp_commit();
-    LT_UNROLL(1)
-    for (int i = warp; i < GROUP; i += WARPS) {
-        const float undo = load_query((uint4 (*)[2][32])query + i / 8 * CHUNKS, q + (size_t)m * HEADS * D,
-                                      group * GROUP + i);
-        if (lane == 0) unit[i] = undo * 0x1.000000p-3f;
+    LT_UNROLL(QUERIES)
+    for (int k = 0; k < QUERIES; k++) {
+        const int i = k * WARPS + warp;
+        if (i < GROUP) {
+            const float undo = keep_query((uint4 (*)[2][32])query + i / 8 * CHUNKS, asked[k], i);
+            if (lane == 0) unit[i] = undo * 0x1.000000p-3f;
+        }
     }
     __syncthreads();
     lt_cp_wait(0);
