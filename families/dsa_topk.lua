@@ -6,9 +6,9 @@
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local EACH <const> = 32       -- scores of a thread, in registers
-local HELD <const> = 8        -- of those, what is kept aside
-local THREADS <const> = 1024  -- at most
+local HELD <const> = 8         -- places that a thread keeps aside
+local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
+local STATIC <const> = 26000  -- of those, what doesn't grow
 
 local HUGE <const> = 0x1.fffffep127
 local ODD <const> = {
@@ -30,9 +30,22 @@ local DRAWS <const> = {
     function(_, p) return p % 3 == 0 and -0.0 or 0.0 end,
 }
 
--- Scores of a block: of its share, of what the others have selected.
-local function share(s, v) return (s.POOLS + v.parts - 1) // v.parts end
-local function union(s, v) return v.parts > 1 and v.parts * s.K or 0 end
+local function ceil(n, d) return (n + d - 1) // d * d end
+
+-- Places for the scores of a block, of its share or of what the others have selected, and bytes of
+-- shared memory for them, for what a thread holds and for two bits a place.
+local function share(s, v) return ceil((s.POOLS + v.parts - 1) // v.parts, 4) end
+local function places(s, v)
+    return ceil(math.max(share(s, v), v.parts > 1 and v.parts * s.K or 0), 128 * v.warps)
+end
+local function shared(s, v)
+    return 4 * (places(s, v) + (1 + HELD) * 32 * v.warps) + places(s, v) // 4
+end
+
+local function fits(s, v, bytes)
+    return shared(s, v) + STATIC <= bytes
+        and (v.parts == 1 or share(s, v) >= 2 * (s.K + 4 * v.parts))  -- each block has K
+end
 
 local function candidates(s, m)
     local last = 4 * s.POOLS - 1
@@ -55,10 +68,10 @@ return family("dsa_topk", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.POOLS > 131072 then return nil, "more than 131072 pools" end
-        if s.POOLS > EACH * THREADS and s.K > 8000 then
-            return nil, "more than 8000 of more than 32768 pools"
+        for _, parts in ipairs({ 1, 2, 4, 8, 16 }) do
+            if fits(s, { parts = parts, warps = 8 }, LEAST) then return true end
         end
-        return true
+        return nil, "what the blocks of a row select has no room in one"
     end,
 
     args = {
@@ -79,19 +92,14 @@ return family("dsa_topk", {
         { "warps", 32, 16, 8 },       -- a block
     },
     class = function() return "exact" end,
-    keep = function(s, v)
+    keep = function(s, v, dev)
         return (v.warps == 8 or s.POOLS >= 128 * v.warps)
-            and math.max(share(s, v), union(s, v)) <= EACH * 32 * v.warps
-            and (v.parts == 1 or share(s, v) >= 2 * (s.K + v.parts))  -- each block has K
-            and (v.parts == 1 or share(s, v) >= 2048)                 -- worth a block
+            and (v.parts == 1 or share(s, v) >= 2048)  -- worth a block
+            and fits(s, v, dev.shared)
     end,
 
     launch = function(s, v)
-        local words = (math.max(share(s, v), union(s, v)) + 31) // 32
-        return {
-            grid = { v.parts, s.M, 1 }, block = 32 * v.warps,
-            shared = 8 * HELD * 32 * v.warps + 8 * words,
-        }
+        return { grid = { v.parts, s.M, 1 }, block = 32 * v.warps, shared = shared(s, v) }
     end,
     work = function(s) return { bytes = 4 * s.M * (s.POOLS + s.K), flops = 0 } end,
 

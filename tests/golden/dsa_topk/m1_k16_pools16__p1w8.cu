@@ -1,33 +1,32 @@
 /* family dsa_topk rev 1, shape m1_k16_pools16, variant p1w8, class exact */
-// A thread has EACH scores of its block's share in registers. The K-th best of the share is no worse than the K-th best
-// of the threads' best: what is worse than that is out, and the few that are left lie in shared memory, HELD a thread.
-// Their keys, the smaller the better, have digits of 12, 12 and 8 bits: one after the other narrows the keys among
-// which the K-th is, until all of them win or are equal. One bit a position says who has won, so that ids leave in
-// order. What several blocks have selected of their shares is the share of the last one.
+// A block has its share of the scores in shared memory. The K-th best of them is no worse than the K-th best of the
+// threads' best: what is worse than that is out, and the places of the few that are left are held, HELD a thread. Keys,
+// the smaller the better, have digits of 10, 10, 10 and 2 bits: one after the other narrows the keys among which the
+// K-th is, until all of them win or are equal; 32 groups of 32 counts make a digit that a warp finds in two steps. One
+// bit a place says who has won, so that ids leave in order. What the blocks of a row have selected of their shares is
+// the share of the last one. Loops are rolled: a block runs its text once, so that fetching it counts.
 enum { M = 1, K = 16, POOLS = 16, PARTS = 1, WARPS = 8 };
 enum {
     THREADS = 32 * WARPS,
-    POOL = 4,                             // tokens
-    SHARE = (POOLS + PARTS - 1) / PARTS,  // at most, of a block
-    UNION = PARTS > 1 ? PARTS * K : 0,    // of the last one
-    MOST = SHARE > UNION ? SHARE : UNION,
-    EACH = (MOST + THREADS - 1) / THREADS,
-    WORDS = (MOST + 31) / 32,
-    BINS = 4096,
+    POOL = 4,                                           // tokens
+    SHARE = ((POOLS + PARTS - 1) / PARTS + 3) / 4 * 4,  // at most, of a block
+    UNION = PARTS > 1 ? PARTS * K : 0,                  // of the last one
+    STRIP = 4 * THREADS,                                // scores that a block looks at together
+    PLACES = ((SHARE > UNION ? SHARE : UNION) + STRIP - 1) / STRIP * STRIP,
+    WORDS = PLACES / 32,
     HELD = 8,
-    LOWEST = 0xff8                        // the bin of minus infinity and NaN
+    COUNTS = 33 * 32                                    // 32 groups, then what is in them
 };
 #define ALL 0xffffffffu
 
 typedef struct {
-    const float *row;
-    const i32 *names;          // places in the row of the share's positions; 0: they are the positions
-    int positions;
-    u32 *bins, *won, *tied, *room;
-    uint2 *held;               // keys and positions
-    int holds, is_held;        // so many are this thread's; all that count are held
-    u32 low, width, rank;      // low .. low + width: among these keys the K-th best is the rank-th
-    int shift;                 // behind the digit
+    float *score;          // PLACES, NaN behind the share; then a thread's best
+    u32 *held, *won;       // places; a bit a place
+    u32 (*counts)[COUNTS]; // of each digit, for the bound and for the selection
+    u32 *room;
+    int count, end;        // of the share; behind what the thread holds
+    int is_held;           // not the share itself is looked at
+    u32 low, width, rank;  // low .. low + width: among these keys the K-th best is the rank-th
 } selection;
 
 LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
@@ -39,10 +38,7 @@ LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
 
 LT_DEV float score_of(u32 key) { return lt_bits_f32(key & 0x80000000u ? key : key ^ 0x7fffffffu); }
 
-LT_DEV float score_at(const selection *s, int at)
-{
-    return lt_bits_f32(lt_ld32_fresh(s->row + (s->names ? lt_ld32_fresh(s->names + at) : (u32)at)));
-}
+LT_DEV float larger(float a, float b) { return a > b ? a : b; }
 
 LT_DEV u32 count_bits(u32 v)
 {
@@ -53,11 +49,12 @@ LT_DEV u32 count_bits(u32 v)
 
 LT_DEV u32 sum_up_to(u32 mine)  // over the lanes up to this one
 {
-    const int lane = threadIdx.x % 32;
+    u32 all = mine;
     LT_UNROLL(5)
     for (int o = 1; o < 32; o *= 2) {
-        const u32 other = lt_shfl_u32(ALL, mine, (lane - o) & 31);
-        mine += lane >= o ? other : 0;
+        const u32 other = lt_shfl_xor_u32(ALL, all, o);
+        mine += threadIdx.x & o ? other : 0;
+        all += other;
     }
     return mine;
 }
@@ -69,172 +66,190 @@ LT_DEV u32 before(u32 mine, u32 *room)  // sum over the threads in front of this
     __syncthreads();
     if (lane == 31) room[warp] = sum;
     __syncthreads();
-    const u32 warps = sum_up_to(lane < WARPS ? room[lane] : 0);
-    const u32 others = lt_shfl_u32(ALL, warps, (warp - 1) & 31);
-    return sum - mine + (warp > 0 ? others : 0);
+    u32 others = 0;
+    LT_UNROLL(8)
+    for (int w = 0; w < WARPS; w++) others += w < warp ? room[w] : 0;
+    return others + sum - mine;
 }
 
-// The bin that holds the rank-th of all that is counted, from 1; rank becomes that within the bin, and the function
-// returns how many are in it. Leaves zeros. All call.
-LT_DEV u32 find_bin(u32 *bins, u32 *bin, u32 *rank, u32 *room)
-{
-    u32 *const mine = bins + threadIdx.x * (BINS / THREADS), count[BINS / THREADS], sum = 0;
-    __syncthreads();
-    LT_UNROLL(BINS / THREADS)
-    for (int i = 0; i < BINS / THREADS; i++) {
-        sum += count[i] = mine[i];
-        mine[i] = 0;
-    }
-    u32 below = before(sum, room);
-    LT_UNROLL(BINS / THREADS)
-    for (int i = 0; i < BINS / THREADS; i++) {
-        if (below < *rank && *rank <= below + count[i]) {
-            room[WARPS] = threadIdx.x * (BINS / THREADS) + i;
-            room[WARPS + 1] = *rank - below;
-            room[WARPS + 2] = count[i];
-        }
-        below += count[i];
-    }
-    __syncthreads();
-    *bin = room[WARPS];
-    *rank = room[WARPS + 1];
-    return room[WARPS + 2];
-}
+// Puts bits to places: of two winners in one word, and of two words, the lower place comes first.
+LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }
 
-// Holds what is no worse than the K-th best of the threads' best, where there is such a bound and room enough.
-LT_DEV void hold(selection *s)
+// Counts the digit behind `shift` of all that is left; where `is_last`, says who has won.
+LT_DEV void visit(const selection *s, u32 *counts, int shift, int is_last)
 {
-    const float none = lt_bits_f32(ALL);
-    float score[EACH], best = lt_bits_f32(0xff800000u);
-    u32 bin = LOWEST, rank = K;
-    LT_UNROLL(EACH)
-    for (int i = 0; i < EACH; i++) {
-        const int at = i * THREADS + threadIdx.x;
-        score[i] = at < s->positions ? score_at(s, at) : none;
-    }
-    LT_UNROLL(EACH)
-    for (int i = 0; i < EACH; i++) best = score[i] > best ? score[i] : best;
-    if (K <= THREADS) {
-        lt_atomic_add_u32(s->bins + (key_of(best) >> 20), 1);
-        find_bin(s->bins, &bin, &rank, s->room);
-    }
-    const float bound = bin < LOWEST ? score_of(bin << 20 | 0xfffff) : none;
-    s->holds = 0;
-    LT_UNROLL(EACH)
-    for (int i = 0; i < EACH; i++) {
-        if (score[i] >= bound) {
-            uint2 one;
-            one.x = key_of(score[i]);
-            one.y = i * THREADS + threadIdx.x;
-            if (s->holds < HELD) s->held[s->holds * THREADS + threadIdx.x] = one;
-            s->holds++;
+    const int end = s->is_held ? s->end : s->count;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < end; i += THREADS) {
+        const u32 place = s->is_held ? s->held[i] : (u32)i, key = key_of(s->score[place]), at = key - s->low;
+        if (is_last) {
+            if (key < s->low || at <= s->width) set_bit(key < s->low ? s->won : s->won + (s->rank ? WORDS : 0), place);
+        } else if (at <= s->width) {
+            lt_atomic_add_u32(counts + (at >> shift >> 5), 1);
+            lt_atomic_add_u32(counts + 32 + (at >> shift), 1);
         }
     }
-    if (s->holds > HELD || bin >= LOWEST) lt_atomic_add_u32(s->room + WARPS + 3, 1);
-    __syncthreads();
-    s->is_held = s->room[WARPS + 3] == 0;
 }
 
-LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
-
-LT_DEV void count_digit(const selection *s, u32 key)
+// Narrows the keys to the digit's bin of the rank-th and returns how many are in it. Each warp does.
+LT_DEV u32 narrow(selection *s, const u32 *counts, int shift)
 {
-    if (key - s->low <= s->width) lt_atomic_add_u32(s->bins + ((key - s->low) >> s->shift), 1);
-}
-
-LT_DEV void mark(const selection *s, u32 key, u32 position)
-{
-    if (key < s->low) set_bit(s->won, position);
-    if (key - s->low <= s->width) set_bit(s->tied, position);
-}
-
-LT_DEV void visit(const selection *s, int is_last)  // counts a digit of all that is left, in the end marks it
-{
-    const int count = s->is_held ? s->holds * THREADS : s->positions;
+    u32 bin = 0, in_bin = 0;
+    int at = 0;
     LT_UNROLL(1)
-    for (int at = threadIdx.x; at < count; at += THREADS) {
-        uint2 one;
-        one.y = at;
-        if (s->is_held)
-            one = s->held[at];
-        else
-            one.x = key_of(score_at(s, at));
-        if (is_last)
-            mark(s, one.x, one.y);
-        else
-            count_digit(s, one.x);
+    for (int step = 0; step < 2; step++) {
+        const u32 mine = counts[at + threadIdx.x % 32], sum = sum_up_to(mine);
+        const int first = count_bits(lt_ballot(ALL, sum < s->rank)) & 31;
+        s->rank -= lt_shfl_u32(ALL, sum - mine, first);
+        in_bin = lt_shfl_u32(ALL, mine, first);
+        bin = bin * 32 + first;
+        at = 32 + first * 32;
     }
+    s->low += bin << shift;
+    s->width = (1u << shift) - 1;
+    return in_bin;
 }
 
-// Bits of the K best and of those that tie for the last of their places; all call.
-LT_DEV void select(selection *s)
+// Holds places of keys up to the bound, unless it is among minus infinity and NaN or a thread has no room for its own.
+LT_DEV void hold(selection *s, u32 bound)
 {
-    u32 bin, in_bin;
+    const float least = score_of(bound);
+    s->end = threadIdx.x;
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < WORDS; i += THREADS) s->won[i] = s->tied[i] = 0;
-    if (threadIdx.x == 0) s->room[WARPS + 3] = 0;
-    hold(s);
+    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+        const float4 v = lt_ld128f(s->score + at);
+        const float score[4] = {v.x, v.y, v.z, v.w};
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            if (score[i] >= least) {
+                if (s->end < HELD * THREADS) s->held[s->end] = at + i;
+                s->end += THREADS;
+            }
+        }
+    }
+    if (s->end >= (HELD + 1) * THREADS || bound >= 0xff800000u) lt_atomic_add_u32(s->room + WARPS, 1);
+    __syncthreads();
+    s->is_held = s->room[WARPS] == 0;
+}
+
+// The threads' best instead of the share.
+LT_DEV void hold_best(selection *s)
+{
+    float best = lt_bits_f32(0xff800000u);
+    LT_UNROLL(2)
+    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+        const float4 v = lt_ld128f(s->score + at);
+        best = larger(v.x, larger(v.y, larger(v.z, larger(v.w, best))));
+    }
+    s->score[PLACES + threadIdx.x] = best;
+    s->held[threadIdx.x] = PLACES + threadIdx.x;
+    s->end = THREADS;
+}
+
+LT_DEV void begin(selection *s)
+{
     s->low = 0;
     s->width = ALL;
     s->rank = K;
+}
+
+// Bits of the K best; all call. Where only the first `rank` of those that tie win, rank is not 0 and the ties have bits
+// of their own. Two digits of the threads' best make the bound.
+LT_DEV void select(selection *s)
+{
+    int bounds = s->count > HELD * THREADS && K <= THREADS, shift = 22, in_bin;
+    u32(*counts)[COUNTS] = s->counts;
+    begin(s);
+    s->is_held = bounds;
+    if (bounds) hold_best(s);
     LT_UNROLL(1)
-    for (s->shift = 20;; s->shift = s->shift == 20 ? 8 : 0) {
-        visit(s, 0);
-        in_bin = find_bin(s->bins, &bin, &s->rank, s->room);
-        s->low += bin << s->shift;
-        s->width = (1u << s->shift) - 1;
-        if (in_bin == s->rank || s->shift == 0) break;
-    }
-    visit(s, 1);
+    do {
+        visit(s, *counts, shift, 0);
+        __syncthreads();
+        in_bin = narrow(s, *counts++, shift);
+        shift = shift > 10 ? shift - 10 : shift > 0 ? 0 : -1;
+        if (bounds && shift == 2) {
+            hold(s, s->low + s->width);
+            begin(s);
+            bounds = in_bin = 0;
+            shift = 22;
+        }
+    } while (bounds || (in_bin != s->rank && shift >= 0));
+    if (in_bin == s->rank) s->rank = 0;
+    visit(s, 0, 0, 1);
     __syncthreads();
 }
 
-// The first `rank` of those that tie win too, and all winners leave, plus `first`.
-LT_DEV void write_winners(i32 *to, const selection *s, int first)
+// The first `rank` of those that tie win too, and all winners leave, as `names` calls them or plus `first`.
+LT_DEV void write_winners(i32 *to, const selection *s, const i32 *names, int first)
 {
-    const int words = (s->positions + 31) / 32, each = (words + THREADS - 1) / THREADS;
+    const int words = (s->count + 31) / 32, each = (words + THREADS - 1) / THREADS;
     const int from = threadIdx.x * each, end = from + each < words ? from + each : words;
-    u32 ties = 0, wins = 0;
-    LT_UNROLL(1)
-    for (int w = from; w < end; w++) ties += count_bits(s->tied[w]);
-    u32 taken = before(ties, s->room);
-    LT_UNROLL(1)
-    for (int w = from; w < end; w++) {
+    u32 wins = 0;
+    if (s->rank != 0) {
+        u32 ties = 0;
         LT_UNROLL(1)
-        for (u32 bits = s->tied[w]; bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
-            s->won[w] |= bits & (0 - bits);
-        wins += count_bits(s->won[w]);
+        for (int w = from; w < end; w++) ties += count_bits(s->won[WORDS + w]);
+        u32 taken = before(ties, s->room);
+        LT_UNROLL(1)
+        for (int w = from; w < end; w++) {
+            LT_UNROLL(1)
+            for (u32 bits = s->won[WORDS + w]; bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
+                s->won[w] |= bits & (0 - bits);
+        }
     }
+    LT_UNROLL(1)
+    for (int w = from; w < end; w++) wins += count_bits(s->won[w]);
     u32 at = before(wins, s->room);
     LT_UNROLL(1)
     for (int w = from; w < end; w++) {
         LT_UNROLL(1)
         for (u32 bits = s->won[w]; bits != 0; bits &= bits - 1) {
-            const u32 position = 32 * w + count_bits((bits & (0 - bits)) - 1);
-            to[at++] = s->names ? (i32)lt_ld32_fresh(s->names + position) : (i32)position + first;
+            const u32 place = 32 * w + count_bits((bits & (0 - bits)) - 1);
+            to[at++] = names ? (i32)lt_ld32_fresh(names + place) : (i32)place + first;
         }
     }
+}
+
+// NaN behind the share, zeros where bits and digits are counted.
+LT_DEV void clear(const selection *s)
+{
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < 6 * COUNTS; i += THREADS) s->counts[0][i] = 0;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < 2 * WORDS; i += THREADS) s->won[i] = 0;
+    if (threadIdx.x == 0) s->room[WARPS] = 0;
+}
+
+LT_DEV void end_share(const selection *s)
+{
+    const int end = (s->count + STRIP - 1) / STRIP * STRIP;
+    LT_UNROLL(1)
+    for (int i = s->count + threadIdx.x; i < end; i += THREADS) s->score[i] = lt_bits_f32(ALL);
+    __syncthreads();
 }
 
 LT_KERNEL(THREADS, 1)
 dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *positions, const i32 *slots)
 {
-    const int m = blockIdx.y, part = blockIdx.x;
-    LT_DYN_SHARED(uint2, held);
-    LT_SHARED1(u32, bins, BINS);
-    LT_SHARED1(u32, room, WARPS + 4);
-    const int position = positions[m], slot = slots[m];
+    const int m = blockIdx.y, part = blockIdx.x, position = positions[m], slot = slots[m];
+    const float *row = score + (size_t)m * POOLS;
+    i32 *const to = ids + (size_t)m * K;
+    LT_DYN_SHARED(float, scores);
+    LT_SHARED2(u32, counts, 6, COUNTS);
+    LT_SHARED1(u32, room, WARPS + 1);
+    LT_SHARED1(u64, landed, 1);
     selection s;
-    s.row = score + (size_t)m * POOLS;
-    s.names = 0;
-    s.held = held;
-    s.bins = bins;
-    s.won = (u32 *)(held + HELD * THREADS);
-    s.tied = s.won + WORDS;
+    s.score = scores;
+    s.held = (u32 *)(scores + PLACES + THREADS);
+    s.won = s.held + HELD * THREADS;
+    s.counts = counts;
     s.room = room;
-
-    LT_UNROLL(BINS / THREADS)
-    for (int i = threadIdx.x; i < BINS; i += THREADS) bins[i] = 0;
+    clear(&s);
+    if (threadIdx.x == 0) {
+        lt_mbar_init(landed, 1);
+        lt_mbar_fence();
+    }
     __syncthreads();
     lt_pdl_wait();
     lt_pdl_launch();
@@ -242,16 +257,22 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
     pools = pools < POOLS ? pools : POOLS;
     if (slot < 0) return;
     if (pools <= K) {
-        for (int i = part * THREADS + threadIdx.x; i < K; i += PARTS * THREADS)
-            ids[(size_t)m * K + i] = i < pools ? i : -1;
+        for (int i = part * THREADS + threadIdx.x; i < K; i += PARTS * THREADS) to[i] = i < pools ? i : -1;
         return;
     }
-    const int parts = (pools + SHARE - 1) / SHARE, each = (pools + parts - 1) / parts, from = part * each;
+    const int parts = (pools + SHARE - 1) / SHARE, each = ((pools + parts - 1) / parts + 3) / 4 * 4;
+    const int from = part * each;
     if (part >= parts) return;
-    s.row += from;
-    s.positions = from + each < pools ? each : pools - from;
+    s.count = from + each < pools ? each : pools - from;
+    if (threadIdx.x == 0) {
+        const u32 bytes = (s.count + 3) / 4 * 16;
+        lt_mbar_expect(landed, bytes);
+        lt_bulk_load(scores, row + from, bytes, landed);
+    }
+    lt_mbar_wait(landed, 0);
+    end_share(&s);
     select(&s);
-    write_winners(ids + (size_t)m * K, &s, 0);
+    write_winners(to, &s, 0, 0);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { dsa_topk__m1_k16_pools16__p1w8(*(i32 **)a[0], *(const float **)a[1], *(const i32 **)a[2], *(const i32 **)a[3]); }

@@ -19,9 +19,8 @@ enum {
     LINE = TOKENS + 8,                    // between the heads of p
     QUERIES = (GROUP + WARPS - 1) / WARPS,
     OUTPUTS = GROUP * COLUMNS,
-    SHARE = (OUTPUTS + 32 * WARPS - 1) / (32 * WARPS),  // of a thread
-    ROOM = PARTS <= 48 ? 96 / PARTS : 1,
-    AT_ONCE = SHARE < ROOM ? SHARE : ROOM               // whose parts are on their way together
+    AT_ONCE = PARTS <= 16 ? 4 : 2,        // of a head, whose parts a thread brings together
+    APART = COLUMNS / AT_ONCE             // columns between them
 };
 #define ALL 0xffffffffu
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
@@ -127,7 +126,7 @@ LT_DEV void dot_tile(float (*z)[4], f16 *kept, const u8 *latents, const uint4 *q
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float dot[2][OCTETS][4] = {0};
-    LT_UNROLL(2)
+    LT_UNROLL(CHUNKS)
     for (int j = 0; j < CHUNKS; j++) {
         const uint4 first = lt_ld128(latents + g * ROW + j * 64 + t * 16);
         const uint4 second = lt_ld128(latents + (g + 8) * ROW + j * 64 + t * 16);
@@ -165,83 +164,85 @@ LT_DEV void dot_tile(float (*z)[4], f16 *kept, const u8 *latents, const uint4 *q
     for (int i = 0; i < OCTETS * 4; i++) z[i / 4][i % 4] = dot[0][i / 4][i % 4] + dot[1][i / 4][i % 4];
 }
 
+LT_DEV void clear_tile(f16 *kept)
+{
+    uint4 zero;
+    zero.x = zero.y = zero.z = zero.w = 0;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x % 32; i < TILE * COLUMNS / 8; i += 32)
+        lt_st128(kept + i / (COLUMNS / 8) * WIDE + i % (COLUMNS / 8) * 8, zero);
+}
+
 // y[i]: columns g + i / 2 * 8 of the 16 from `column`, heads 2 t + i % 2 of the octet.
-LT_DEV void weigh(float *y, const f16 *kept, const f16 (*p)[GROUP * LINE], const int *lives, int column, int octet)
+LT_DEV void weigh(float *y, const f16 *kept, const f16 (*p)[GROUP * LINE], int column, int octet)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    float sum[2][4] = {0};
-    LT_UNROLL(2)
+    const f16 *const latent = kept + (lane / 16 * 8 + lane % 8) * WIDE + column + lane / 8 % 2 * 8;
+    float sum[4][4] = {0};
+    LT_UNROLL(MOST)
     for (int tile = 0; tile < MOST; tile++) {
         u32 a[4];
-        if (!lives[tile]) continue;
-        lt_ldmatrix_x4_trans(a, kept + (tile * TILE + lane / 16 * 8 + lane % 8) * WIDE + column + lane / 8 % 2 * 8);
+        lt_ldmatrix_x4_trans(a, latent + tile * TILE * WIDE);
         LT_UNROLL(2)
         for (int half = 0; half < 2; half++) {
             const f16 *const weight = p[half] + (octet * 8 + g) * LINE + tile * TILE + t * 2;
             const u32 b[2] = {*(const u32 *)weight, *(const u32 *)(weight + 8)};
-            lt_mma_m16n8k16_f16(sum[half], a, b, sum[half]);
+            float *const to = sum[tile % 2 * 2 + half];
+            lt_mma_m16n8k16_f16(to, a, b, to);
         }
     }
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) y[i] = sum[0][i] + sum[1][i];
+    for (int i = 0; i < 4; i++) y[i] = (sum[0][i] + sum[1][i]) + (sum[2][i] + sum[3][i]);
 }
 
-LT_DEV void load_parts(float (*part)[PARTS], const float *partial, int first)
+LT_DEV float largest_of(const float (*best)[GROUP], int head)
 {
-    LT_UNROLL(AT_ONCE)
-    for (int k = 0; k < AT_ONCE; k++) {
-        const int at = first + k * 32 * WARPS < OUTPUTS ? first + k * 32 * WARPS : 0;
-        LT_UNROLL(PARTS)
-        for (int j = 0; j < PARTS; j++) part[k][j] = lt_bits_f32(lt_ld32_fresh(partial + (size_t)j * OUTPUTS + at));
-    }
+    float largest = -0x1.fffffep127f;
+    LT_UNROLL(MOST)
+    for (int tile = 0; tile < MOST; tile++) largest = larger(best[tile][head], largest);
+    return largest;
 }
 
-// What each part is worth, and the whole; a part without a token has -FLT_MAX, 0 and zeros.
-LT_DEV void weigh_parts(float *scale, float *whole, const float *sums)
+LT_DEV float total_of(const float (*sum)[GROUP], int head)
 {
-    LT_SHARED2(float, theirs, PARTS * GROUP, 2);
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < PARTS * GROUP * 2; i += 32 * WARPS)
-        theirs[i / 2][i % 2] = lt_bits_f32(lt_ld32_fresh(sums + i));
-    __syncthreads();
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < PARTS * GROUP; i += 32 * WARPS) {
-        float largest = theirs[i][0];
-        LT_UNROLL(PARTS)
-        for (int j = 0; j < PARTS; j++) largest = larger(theirs[j * GROUP + i % GROUP][0], largest);
-        scale[i] = lt_exp(theirs[i][0] - largest);
-    }
-    __syncthreads();
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < GROUP; i += 32 * WARPS) {
-        float sum = 0.0f;
-        LT_UNROLL(PARTS)
-        for (int j = 0; j < PARTS; j++) sum = fmaf(scale[j * GROUP + i], theirs[j * GROUP + i][1], sum);
-        whole[i] = sum == 0.0f ? 0.0f : 1.0f / sum;
-    }
-    __syncthreads();
+    float total = 0.0f;
+    LT_UNROLL(MOST)
+    for (int tile = 0; tile < MOST; tile++) total += sum[tile][head];
+    return total;
 }
 
-// The parts of a group's heads and a slice of the columns, in their order.
+// The parts of a group's heads and a slice of the columns, in their order; one without a token has -FLT_MAX, 0 and
+// zeros.
 LT_DEV void parts_meet(bf16 *y, const float *partial, const float *sums, int group, int slice)
 {
-    LT_SHARED1(float, scale, PARTS * GROUP);
-    LT_SHARED1(float, whole, GROUP);
-    float part[AT_ONCE][PARTS];
-    load_parts(part, partial, threadIdx.x);
-    weigh_parts(scale, whole, sums);
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < OUTPUTS; i += 32 * WARPS * AT_ONCE) {
-        if (i >= 32 * WARPS) load_parts(part, partial, i);
+    for (int i = threadIdx.x; i < OUTPUTS / AT_ONCE; i += 32 * WARPS) {
+        const int h = i / APART, head = group * GROUP + h, column = i % APART;
+        float part[AT_ONCE][PARTS], scale[PARTS], theirs[PARTS], largest, sum = 0.0f;
+        if (head >= HEADS) break;
+        LT_UNROLL(PARTS)
+        for (int j = 0; j < PARTS; j++) {
+            scale[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * GROUP + h) * 2));
+            theirs[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * GROUP + h) * 2 + 1));
+            LT_UNROLL(AT_ONCE)
+            for (int k = 0; k < AT_ONCE; k++)
+                part[k][j] = lt_bits_f32(lt_ld32_fresh(partial + (j * GROUP + h) * COLUMNS + column + k * APART));
+        }
+        largest = scale[0];
+        LT_UNROLL(PARTS)
+        for (int j = 1; j < PARTS; j++) largest = larger(scale[j], largest);
+        LT_UNROLL(PARTS)
+        for (int j = 0; j < PARTS; j++) {
+            scale[j] = lt_exp(scale[j] - largest);
+            sum = fmaf(scale[j], theirs[j], sum);
+        }
+        const float whole = sum == 0.0f ? 0.0f : 1.0f / sum;
         LT_UNROLL(AT_ONCE)
         for (int k = 0; k < AT_ONCE; k++) {
-            const int at = i + k * 32 * WARPS, h = at / COLUMNS, head = group * GROUP + h;
-            if (at < OUTPUTS && head < HEADS) {
-                float value = 0.0f;
-                LT_UNROLL(PARTS)
-                for (int j = 0; j < PARTS; j++) value = fmaf(scale[j * GROUP + h], part[k][j], value);
-                y[(size_t)head * D + slice * COLUMNS + at % COLUMNS] = lt_f32_bf16(value * whole[h]);
-            }
+            float value = 0.0f;
+            LT_UNROLL(PARTS)
+            for (int j = 0; j < PARTS; j++) value = fmaf(scale[j], part[k][j], value);
+            y[(size_t)head * D + slice * COLUMNS + column + k * APART] = lt_f32_bf16(value * whole);
         }
     }
 }
@@ -256,11 +257,9 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
     f16 *const kept = (f16 *)(latents + TOKENS * ROW);
     uint4 *const query = (uint4 *)(kept + TOKENS * WIDE);
     LT_SHARED2(f16, p, 2, GROUP * LINE);
-    LT_SHARED1(int, lives, MOST);
     LT_SHARED1(float, unit, GROUP);
     LT_SHARED2(float, best, MOST, GROUP);
     LT_SHARED2(float, sum, MOST, GROUP);
-    LT_SHARED2(float, own, GROUP, 2);
     float z[EACH][OCTETS][4];
     u32 some[EACH];
     int id[EACH];
@@ -286,7 +285,6 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
     for (int k = 0; k < EACH; k++) {
         const int tile = k * WARPS + warp, row = find_row(some + k, id[k], block_table, slot, position);
         if (some[k]) load_tile(latents + tile * TILE * ROW, cache, row);
-        if (lane == 0 && tile < MOST) lives[tile] = some[k] != 0;
     }
     lt_cp_commit();
     LT_UNROLL(QUERIES)
@@ -303,7 +301,10 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
     LT_UNROLL(EACH)
     for (int k = 0; k < EACH; k++) {
         const int tile = k * WARPS + warp;
-        if (some[k]) dot_tile(z[k], kept + tile * TILE * WIDE, latents + tile * TILE * ROW, query, slice);
+        if (some[k])
+            dot_tile(z[k], kept + tile * TILE * WIDE, latents + tile * TILE * ROW, query, slice);
+        else if (tile < MOST)
+            clear_tile(kept + tile * TILE * WIDE);
         LT_UNROLL(OCTETS * 2)
         for (int i = 0; i < OCTETS * 2; i++) {
             const int head = i / 2 * 8 + 2 * t + i % 2;
@@ -322,10 +323,7 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
     LT_UNROLL(OCTETS * 2)
     for (int i = 0; i < OCTETS * 2; i++) {
         const int head = i / 2 * 8 + 2 * t + i % 2;
-        float largest = -0x1.fffffep127f;
-        LT_UNROLL(MOST)
-        for (int tile = 0; tile < MOST; tile++) largest = larger(best[tile][head], largest);
-        if (threadIdx.x < 4) own[head][0] = largest;
+        const float largest = largest_of(best, head);
         LT_UNROLL(EACH)
         for (int k = 0; k < EACH; k++) {
             const int tile = k * WARPS + warp;
@@ -345,25 +343,19 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
         }
     }
     __syncthreads();
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < GROUP; i += 32 * WARPS) {
-        float total = 0.0f;
-        LT_UNROLL(MOST)
-        for (int tile = 0; tile < MOST; tile++) total += sum[tile][i];
-        own[i][1] = total;
-    }
     const size_t part = ((size_t)m * gridDim.y + blockIdx.y) * PARTS + blockIdx.x;
-    __syncthreads();
+    if (threadIdx.x < GROUP) {
+        sums[(part * GROUP + threadIdx.x) * 2] = largest_of(best, threadIdx.x);
+        sums[(part * GROUP + threadIdx.x) * 2 + 1] = total_of(sum, threadIdx.x);
+    }
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < 2 * GROUP; i += 32 * WARPS) sums[part * 2 * GROUP + i] = own[i / 2][i % 2];
-    LT_UNROLL(1)
-    for (int i = warp; i < COLUMNS / 16 * OCTETS; i += WARPS) {
-        const int column = i / OCTETS * 16 + g, head = i % OCTETS * 8 + 2 * t;
+    for (int i = WARPS - 1 - warp; i < COLUMNS / 16 * OCTETS; i += WARPS) {
+        const int column = i / OCTETS * 16, head = i % OCTETS * 8 + 2 * t;
         float value[4];
-        weigh(value, kept, p, lives, column - g, i % OCTETS);
+        weigh(value, kept, p, column, i % OCTETS);
         LT_UNROLL(4)
         for (int j = 0; j < 4; j++) {
-            const int h = head + j % 2, c = column + j / 2 * 8;
+            const int h = head + j % 2, c = column + g + j / 2 * 8;
             partial[(part * GROUP + h) * COLUMNS + c] = value[j];
         }
     }
