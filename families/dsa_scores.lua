@@ -16,9 +16,9 @@ local function tiles(s) return ceil(s.HEADS, 8) end
 
 local function registers(s, v) return 10 * v.share * tiles(s) + 64 end  -- sums, and what else
 
--- Queries as two f16, and the pages on their way, keys 64 bytes apart.
+-- Queries as two f16, and the pages on their way.
 local function shared(s, v)
-    return v.share * tiles(s) * 8 * s.D * 4 + v.warps * v.ahead * KEYS * (s.D * 4 + 64)
+    return v.share * tiles(s) * 8 * s.D * 4 + v.warps * v.ahead * KEYS * s.D * 4
 end
 
 local function last_pools(s) return s.PAGES * KEYS end

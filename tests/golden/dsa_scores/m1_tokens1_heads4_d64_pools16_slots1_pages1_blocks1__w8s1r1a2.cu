@@ -1,15 +1,14 @@
 /* family dsa_scores rev 1, shape m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1, variant w8s1r1a2, class mma.f16x2 */
 // Keys are the 16-row operand of m16n8k16, one page a warp; eight heads are its columns. A pool's key and a head's
-// query are brought to f16 by a power of two and are the sum of two of them: three of the four products count, the
-// fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels 4 t .. of every 16; queries lie the same way in
-// shared memory. A warp has AHEAD pages on their way, whole pages one after the other, so that it works on the first
-// ones while the others come.
+// query are brought to f16 by a power of two, so that the sum of their magnitudes is below 2^15, and are the sum of two
+// of them: three of the four products count, the fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels
+// 4 t .. of every 16; queries lie the same way in shared memory. A warp has AHEAD pages on their way, each one copy, so
+// that it works on the first ones while the others come.
 enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, POOLS = 16, SLOTS = 1, PAGES = 1, BLOCKS = 1, WARPS = 8, SHARE = 1, RESIDENT = 1, AHEAD = 2 };
 enum {
     KEYS = 16,                         // pools of a page
     STEPS = D / 16,
-    LINE = D + 16,                     // floats between keys: eight lanes that read two of them meet every bank once
-    STAGE = KEYS * LINE,
+    STAGE = KEYS * D,
     TILES = (HEADS + 7) / 8,           // of heads
     SHARES = (TOKENS + SHARE - 1) / SHARE,
     FRAGMENTS = STEPS * 32,            // of eight heads
@@ -38,81 +37,58 @@ LT_DEV int f16_exponent(float largest)
 LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
 LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
-LT_DEV u32 larger(u32 a, u32 b) { return a > b ? a : b; }
-
-LT_DEV u32 largest_of(uint4 v)  // bits of the magnitude, NaN above all
-{
-    const u32 all = 0x7fffffffu;
-    return larger(larger(v.x & all, v.y & all), larger(v.z & all, v.w & all));
-}
+LT_DEV float magnitude(float4 v) { return (fabsf(v.x) + fabsf(v.y)) + (fabsf(v.z) + fabsf(v.w)); }
 
 LT_DEV u32 rest(float a, float b, u32 two)  // what is left of a and b behind their f16
 {
     return lt_pack_f16(a - lt_f16lo_f32(two), b - lt_f16hi_f32(two));
 }
 
-// Four channels of a head's query, `at` of D / 4, in the order of the fragments.
-LT_DEV uint4 *fragment(uint4 *queries, int head, int at)
+// A head's query as high parts and low parts of four channels, in the order of the fragments. Returns what undoes the
+// power of two. A warp calls.
+LT_DEV float keep_query(uint4 *queries, float4 v, int unit)
 {
-    return queries + head / 8 * FRAGMENTS + at / 4 * 32 + head % 8 * 4 + at % 4;
-}
-
-// The lane that sends 16 bytes of a query splits them later: high parts and low parts.
-LT_DEV void send_query(uint4 *queries, const float *q, int head, int is_there)
-{
-    uint4 zero;
-    zero.x = zero.y = zero.z = zero.w = 0;
-    LT_UNROLL(1)
-    for (int at = threadIdx.x % 32; at < D / 4; at += 32) {
-        if (is_there)
-            lt_cp_async16(fragment(queries, head, at), q + at * 4);
-        else
-            lt_st128(fragment(queries, head, at), zero);
-    }
-}
-
-LT_DEV float split_query(uint4 *queries, int head)  // a warp calls; returns what undoes the power of two
-{
-    u32 largest = 0;
-    LT_UNROLL(1)
-    for (int at = threadIdx.x % 32; at < D / 4; at += 32)
-        largest = larger(largest_of(lt_ld128(fragment(queries, head, at))), largest);
-    LT_UNROLL(5)
-    for (int o = 16; o > 0; o /= 2) largest = larger(lt_shfl_xor_u32(ALL, largest, o), largest);
-    const int e = f16_exponent(lt_bits_f32(largest));
-    const float scale = f16_scale(e);
-    LT_UNROLL(1)
-    for (int at = threadIdx.x % 32; at < D / 4; at += 32) {
-        const float4 v = lt_ld128f(fragment(queries, head, at));
-        const float x = v.x * scale, y = v.y * scale, z = v.z * scale, w = v.w * scale;
-        uint4 parts;
-        parts.x = lt_pack_f16(x, y);
-        parts.y = lt_pack_f16(z, w);
-        parts.z = rest(x, y, parts.x);
-        parts.w = rest(z, w, parts.y);
-        lt_st128(fragment(queries, head, at), parts);
-    }
+    const int at = threadIdx.x % 32, e = f16_exponent(lt_warp_sum(magnitude(v)));
+    const float scale = f16_scale(e), x = v.x * scale, y = v.y * scale, z = v.z * scale, w = v.w * scale;
+    uint4 parts;
+    parts.x = lt_pack_f16(x, y);
+    parts.y = lt_pack_f16(z, w);
+    parts.z = rest(x, y, parts.x);
+    parts.w = rest(z, w, parts.y);
+    if (at < D / 4) lt_st128(queries + unit / 8 * FRAGMENTS + at / 4 * 32 + unit % 8 * 4 + at % 4, parts);
     return f16_undo(e);
 }
 
-// Keys of a page, or word that there are none; a warp calls.
-LT_DEV void send_keys(float *to, const float *pooled, int block, u64 *full)
+// Queries of the block, zeros to fill up, and what their products weigh.
+LT_DEV void keep_queries(uint4 *queries, float *weight, const float *iq, const float *iw, int rows)
 {
     const int lane = threadIdx.x % 32;
-    if (lane == 0) {
-        if (block >= 0)
-            lt_mbar_expect(full, KEYS * D * 4);
-        else
-            lt_mbar_arrive(full);
+    LT_UNROLL(2)
+    for (int unit = threadIdx.x / 32; unit < UNITS; unit += WARPS) {
+        const int r = unit / (TILES * 8), h = unit % (TILES * 8), head = r * HEADS + h;
+        const int is_there = r < rows && h < HEADS;
+        float4 v;
+        v.x = v.y = v.z = v.w = 0.0f;
+        if (is_there && lane < D / 4) v = lt_ld128f(iq + (size_t)head * D + lane * 4);
+        const float own = is_there ? iw[head] : 0.0f, undo = keep_query(queries, v, unit);
+        if (lane == 0) weight[unit] = undo * (own * 0x1.000000p-4f);
     }
-    __syncwarp();
-    if (lane < KEYS && block >= 0)
-        lt_bulk_load(to + lane * LINE, pooled + ((size_t)block * KEYS + lane) * D, D * 4, full);
+}
+
+// Keys of a page, or word that there are none.
+LT_DEV void send_keys(float *to, const float *pooled, int block, u64 *full)
+{
+    if (block < 0) {
+        lt_mbar_arrive(full);
+    } else {
+        lt_mbar_expect(full, STAGE * 4);
+        lt_bulk_load(to, pooled + (size_t)block * STAGE, STAGE * 4, full);
+    }
 }
 
 // 16 channels of a page's keys times the queries: dot gets the product of the high parts, small the two others.
 LT_DEV void add_step(float (*dot)[TILES][4], float (*small)[TILES][4], const float4 *key, const float *scale,
-                     const uint4 *queries, int lane)
+                     const uint4 *queries)
 {
     u32 hi[4], lo[4];
     LT_UNROLL(4)
@@ -126,7 +102,7 @@ LT_DEV void add_step(float (*dot)[TILES][4], float (*small)[TILES][4], const flo
     for (int r = 0; r < SHARE; r++) {
         LT_UNROLL(TILES)
         for (int tile = 0; tile < TILES; tile++) {
-            const uint4 q = queries[(r * TILES + tile) * FRAGMENTS + lane];
+            const uint4 q = queries[(r * TILES + tile) * FRAGMENTS];
             const u32 high[2] = {q.x, q.y}, low[2] = {q.z, q.w};
             lt_mma_m16n8k16_f16(small[r][tile], lo, high, small[r][tile]);
             lt_mma_m16n8k16_f16(dot[r][tile], hi, high, dot[r][tile]);
@@ -138,25 +114,25 @@ LT_DEV void add_step(float (*dot)[TILES][4], float (*small)[TILES][4], const flo
 // dot[r][tile] of a page, times what back[0] and back[1] undo for pools g and g + 8.
 LT_DEV void add_page(float (*dot)[TILES][4], float *back, const float *keys, const uint4 *queries, int lane)
 {
-    const float *const key = keys + lane / 4 * LINE + lane % 4 * 4;
+    const float *const first = keys + lane / 4 * D + lane % 4 * 4;
     float small[SHARE][TILES][4] = {0};
+    float4 key[STEPS][2];
     float scale[2];
+    LT_UNROLL(STEPS * 2)
+    for (int j = 0; j < STEPS * 2; j++) key[j / 2][j % 2] = lt_ld128f(first + j % 2 * 8 * D + j / 2 * 16);
     LT_UNROLL(2)
     for (int i = 0; i < 2; i++) {
-        u32 largest = 0;
+        float sum = 0.0f;
         LT_UNROLL(STEPS)
-        for (int j = 0; j < STEPS; j++) largest = larger(largest_of(lt_ld128(key + i * 8 * LINE + j * 16)), largest);
-        largest = larger(lt_shfl_xor_u32(ALL, largest, 1), largest);
-        largest = larger(lt_shfl_xor_u32(ALL, largest, 2), largest);
-        const int e = f16_exponent(lt_bits_f32(largest));
+        for (int j = 0; j < STEPS; j++) sum += magnitude(key[j][i]);
+        sum += lt_shfl_xor_f32(ALL, sum, 1);
+        sum += lt_shfl_xor_f32(ALL, sum, 2);
+        const int e = f16_exponent(sum);
         scale[i] = f16_scale(e);
         back[i] = f16_undo(e);
     }
     LT_UNROLL(STEPS)
-    for (int j = 0; j < STEPS; j++) {
-        const float4 two[2] = {lt_ld128f(key + j * 16), lt_ld128f(key + 8 * LINE + j * 16)};
-        add_step(dot, small, two, scale, queries + j * 32, lane);
-    }
+    for (int j = 0; j < STEPS; j++) add_step(dot, small, key[j], scale, queries + j * 32 + lane);
     LT_UNROLL(SHARE * TILES * 4)
     for (int i = 0; i < SHARE * TILES * 4; i++)
         dot[i / 4 / TILES][i / 4 % TILES][i % 4] += small[i / 4 / TILES][i / 4 % TILES][i % 4];
@@ -198,23 +174,8 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r1a2(float 
     if (blockIdx.x >= pages) return;
     LT_UNROLL(AHEAD)
     for (int i = 0; i < AHEAD; i++)
-        if (page + i * stride < pages) send_keys(stage + i * STAGE, pooled, block[i], full[warp] + i);
-    LT_UNROLL(1)
-    for (int i = warp; i < UNITS; i += WARPS) {
-        const int r = i / (TILES * 8), h = i % (TILES * 8);
-        send_query(queries, iq + ((size_t)(m0 + r) * HEADS + h) * D, i, r < rows && h < HEADS);
-    }
-    lt_cp_commit();
-    const int r0 = threadIdx.x / (TILES * 8), h0 = threadIdx.x % (TILES * 8);
-    const float own = r0 < rows && h0 < HEADS ? iw[(size_t)(m0 + r0) * HEADS + h0] : 0.0f;
-    lt_cp_wait(0);
-    LT_UNROLL(1)
-    for (int i = warp; i < UNITS; i += WARPS) {
-        const float undo = split_query(queries, i);
-        if (lane == 0) weight[i] = undo;
-    }
-    __syncthreads();
-    if (threadIdx.x < UNITS) weight[threadIdx.x] *= own * 0x1.000000p-4f;
+        if (lane == 0 && page + i * stride < pages) send_keys(stage + i * STAGE, pooled, block[i], full[warp] + i);
+    keep_queries(queries, weight, iq + (size_t)m0 * HEADS * D, iw + (size_t)m0 * HEADS, rows);
     __syncthreads();
     LT_UNROLL(1)
     for (int n = 0; page < pages; n++, page += stride) {
@@ -225,7 +186,7 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r1a2(float 
         lt_mbar_wait(full[warp] + at, n / AHEAD & 1);
         if (is_here) add_page(dot, back, stage + at * STAGE, queries, lane);
         __syncwarp();
-        if (later < pages) send_keys(stage + at * STAGE, pooled, next, full[warp] + at);
+        if (lane == 0 && later < pages) send_keys(stage + at * STAGE, pooled, next, full[warp] + at);
         LT_UNROLL(AHEAD)
         for (int i = 0; i < AHEAD; i++) block[i] = i + 1 < AHEAD ? block[i + 1] : next;
         LT_UNROLL(SHARE)
