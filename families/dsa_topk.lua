@@ -6,9 +6,9 @@
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local HELD <const> = 8         -- places that a thread keeps aside
+local HELD <const> = 8         -- scores that a thread keeps aside
 local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
-local STATIC <const> = 26000  -- of those, what doesn't grow
+local STATIC <const> = 17500  -- of those, what doesn't grow
 
 local HUGE <const> = 0x1.fffffep127
 local ODD <const> = {
@@ -39,7 +39,7 @@ local function places(s, v)
     return ceil(math.max(share(s, v), v.parts > 1 and v.parts * s.K or 0), 128 * v.warps)
 end
 local function shared(s, v)
-    return 4 * (places(s, v) + (1 + HELD) * 32 * v.warps) + places(s, v) // 4
+    return 4 * (places(s, v) + 2 * HELD * 32 * v.warps) + places(s, v) // 4
 end
 
 local function fits(s, v, bytes)

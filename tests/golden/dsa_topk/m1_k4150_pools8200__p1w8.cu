@@ -1,10 +1,9 @@
 /* family dsa_topk rev 1, shape m1_k4150_pools8200, variant p1w8, class exact */
-// A block has its share of the scores in shared memory. The K-th best of them is no worse than the K-th best of the
-// threads' best: what is worse than that is out, and the places of the few that are left are held, HELD a thread. Keys,
-// the smaller the better, have digits of 10, 10, 10 and 2 bits: one after the other narrows the keys among which the
-// K-th is, until all of them win or are equal; 32 groups of 32 counts make a digit that a warp finds in two steps. One
-// bit a place says who has won, so that ids leave in order. What the blocks of a row have selected of their shares is
-// the share of the last one. Loops are rolled: a block runs its text once, so that fetching it counts.
+// A block has its share of the scores in shared memory. Of every warp's threads the RANK best have a score that is no
+// worse than the bound, so that K scores are: what is worse is out, and the few others are held, HELD a thread. Keys,
+// the smaller the better, are narrowed to those among which the K-th is, 10 bits at a time, until all of them win or are
+// equal; 32 groups of 32 counts are a digit that a warp finds in two steps. One bit a place says who has won, so that
+// ids leave in order. What the blocks of a row have selected of their shares is the share of the last one.
 enum { M = 1, K = 4150, POOLS = 8200, PARTS = 1, WARPS = 8 };
 enum {
     THREADS = 32 * WARPS,
@@ -15,18 +14,20 @@ enum {
     PLACES = ((SHARE > UNION ? SHARE : UNION) + STRIP - 1) / STRIP * STRIP,
     WORDS = PLACES / 32,
     HELD = 8,
+    RANK = (K + WARPS - 1) / WARPS,
+    DIGITS = 4,                                         // of a key
     COUNTS = 33 * 32                                    // 32 groups, then what is in them
 };
 #define ALL 0xffffffffu
 
 typedef struct {
-    float *score;          // PLACES, NaN behind the share; then a thread's best
-    u32 *held, *won;       // places; a bit a place
-    u32 (*counts)[COUNTS]; // of each digit, for the bound and for the selection
-    u32 *room;
-    int count, end;        // of the share; behind what the thread holds
-    int is_held;           // not the share itself is looked at
-    u32 low, width, rank;  // low .. low + width: among these keys the K-th best is the rank-th
+    float *score;                  // PLACES, NaN behind the share
+    uint2 *held;                   // keys and places
+    u32 *won;                      // a bit a place; then another for those that tie
+    u32 (*counts)[COUNTS], *room;  // of a digit, DIGITS times; for what a block shares
+    int count, end;                // of the share; behind what the thread holds
+    int is_held;                   // not the share itself is looked at
+    u32 low, width, rank;          // low .. low + width: among these keys the K-th best is the rank-th
 } selection;
 
 LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
@@ -35,8 +36,6 @@ LT_DEV u32 key_of(float score)  // NaN comes last, -0 is +0
     const u32 key = bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
     return score == score ? key : ALL;
 }
-
-LT_DEV float score_of(u32 key) { return lt_bits_f32(key & 0x80000000u ? key : key ^ 0x7fffffffu); }
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }
 
@@ -72,8 +71,68 @@ LT_DEV u32 before(u32 mine, u32 *room)  // sum over the threads in front of this
     return others + sum - mine;
 }
 
-// Puts bits to places: of two winners in one word, and of two words, the lower place comes first.
-LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }
+LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
+
+LT_DEV float best_of_mine(const selection *s)
+{
+    float best = lt_bits_f32(0xff800000u);
+    LT_UNROLL(2)
+    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+        const float4 v = lt_ld128f(s->score + at);
+        best = larger(v.x, larger(v.y, larger(v.z, larger(v.w, best))));
+    }
+    return best;
+}
+
+LT_DEV float sort_lanes(float v)  // the largest in lane 0
+{
+    const int lane = threadIdx.x % 32;
+    LT_UNROLL(5)
+    for (int size = 2; size <= 32; size *= 2) {
+        LT_UNROLL(5)
+        for (int o = size / 2; o > 0; o /= 2) {
+            const float other = lt_shfl_xor_f32(ALL, v, o);
+            const int takes_larger = ((lane & o) == 0) == ((lane & size) == 0 || size == 32);
+            v = takes_larger == (other > v) ? other : v;
+        }
+    }
+    return v;
+}
+
+// What is no worse than the bound; all call. Minus infinity bounds nothing, for NaN is behind it.
+LT_DEV void hold(selection *s)
+{
+    const float sorted = sort_lanes(best_of_mine(s));
+    float *const bounds = (float *)s->room;
+    if (threadIdx.x % 32 == (RANK - 1) % 32) bounds[threadIdx.x / 32] = sorted;
+    if (threadIdx.x % 32 == 0) bounds[WARPS + threadIdx.x / 32] = sorted;
+    __syncthreads();
+    const int one = threadIdx.x % 32 % WARPS;
+    const float least = 0.0f - lt_warp_max(0.0f - bounds[one]), most = lt_warp_max(bounds[WARPS + one]);
+    s->end = threadIdx.x;
+    LT_UNROLL(1)
+    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+        const float4 v = lt_ld128f(s->score + at);
+        const float score[4] = {v.x, v.y, v.z, v.w};
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            if (score[i] >= least) {
+                uint2 one_held;
+                one_held.x = key_of(score[i]);
+                one_held.y = at + i;
+                if (s->end < HELD * THREADS) s->held[s->end] = one_held;
+                s->end += THREADS;
+            }
+        }
+    }
+    if (s->end >= (HELD + 1) * THREADS || least == lt_bits_f32(0xff800000u)) lt_atomic_add_u32(s->room + 2 * WARPS, 1);
+    __syncthreads();
+    s->is_held = s->room[2 * WARPS] == 0;
+    if (s->is_held) {
+        s->low = key_of(most);
+        s->width = key_of(least) - s->low;
+    }
+}
 
 // Counts the digit behind `shift` of all that is left; where `is_last`, says who has won.
 LT_DEV void visit(const selection *s, u32 *counts, int shift, int is_last)
@@ -81,9 +140,16 @@ LT_DEV void visit(const selection *s, u32 *counts, int shift, int is_last)
     const int end = s->is_held ? s->end : s->count;
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < end; i += THREADS) {
-        const u32 place = s->is_held ? s->held[i] : (u32)i, key = key_of(s->score[place]), at = key - s->low;
+        uint2 one;
+        one.y = i;
+        if (s->is_held)
+            one = s->held[i];
+        else
+            one.x = key_of(s->score[i]);
+        const u32 at = one.x - s->low;
         if (is_last) {
-            if (key < s->low || at <= s->width) set_bit(key < s->low ? s->won : s->won + (s->rank ? WORDS : 0), place);
+            if (one.x < s->low) set_bit(s->won, one.y);
+            if (at <= s->width) set_bit(s->won + (s->rank ? WORDS : 0), one.y);
         } else if (at <= s->width) {
             lt_atomic_add_u32(counts + (at >> shift >> 5), 1);
             lt_atomic_add_u32(counts + 32 + (at >> shift), 1);
@@ -110,71 +176,23 @@ LT_DEV u32 narrow(selection *s, const u32 *counts, int shift)
     return in_bin;
 }
 
-// Holds places of keys up to the bound, unless it is among minus infinity and NaN or a thread has no room for its own.
-LT_DEV void hold(selection *s, u32 bound)
+// Bits of the K best; all call. Where only the first `rank` of those that tie win, rank is not 0.
+LT_DEV void select(selection *s)
 {
-    const float least = score_of(bound);
-    s->end = threadIdx.x;
-    LT_UNROLL(1)
-    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
-        const float4 v = lt_ld128f(s->score + at);
-        const float score[4] = {v.x, v.y, v.z, v.w};
-        LT_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            if (score[i] >= least) {
-                if (s->end < HELD * THREADS) s->held[s->end] = at + i;
-                s->end += THREADS;
-            }
-        }
-    }
-    if (s->end >= (HELD + 1) * THREADS || bound >= 0xff800000u) lt_atomic_add_u32(s->room + WARPS, 1);
-    __syncthreads();
-    s->is_held = s->room[WARPS] == 0;
-}
-
-// The threads' best instead of the share.
-LT_DEV void hold_best(selection *s)
-{
-    float best = lt_bits_f32(0xff800000u);
-    LT_UNROLL(2)
-    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
-        const float4 v = lt_ld128f(s->score + at);
-        best = larger(v.x, larger(v.y, larger(v.z, larger(v.w, best))));
-    }
-    s->score[PLACES + threadIdx.x] = best;
-    s->held[threadIdx.x] = PLACES + threadIdx.x;
-    s->end = THREADS;
-}
-
-LT_DEV void begin(selection *s)
-{
+    u32 in_bin;
     s->low = 0;
     s->width = ALL;
     s->rank = K;
-}
-
-// Bits of the K best; all call. Where only the first `rank` of those that tie win, rank is not 0 and the ties have bits
-// of their own. Two digits of the threads' best make the bound.
-LT_DEV void select(selection *s)
-{
-    int bounds = s->count > HELD * THREADS && K <= THREADS, shift = 22, in_bin;
-    u32(*counts)[COUNTS] = s->counts;
-    begin(s);
-    s->is_held = bounds;
-    if (bounds) hold_best(s);
+    s->is_held = 0;
+    if (K <= THREADS && s->count > HELD * THREADS) hold(s);
     LT_UNROLL(1)
-    do {
-        visit(s, *counts, shift, 0);
+    for (int digit = 0;; digit++) {
+        const int log2 = (int)(lt_f32_bits((float)s->width) >> 23) - 127, shift = log2 > 9 ? log2 - 9 : 0;
+        visit(s, s->counts[digit], shift, 0);
         __syncthreads();
-        in_bin = narrow(s, *counts++, shift);
-        shift = shift > 10 ? shift - 10 : shift > 0 ? 0 : -1;
-        if (bounds && shift == 2) {
-            hold(s, s->low + s->width);
-            begin(s);
-            bounds = in_bin = 0;
-            shift = 22;
-        }
-    } while (bounds || (in_bin != s->rank && shift >= 0));
+        in_bin = narrow(s, s->counts[digit], shift);
+        if (in_bin == s->rank || shift == 0) break;
+    }
     if (in_bin == s->rank) s->rank = 0;
     visit(s, 0, 0, 1);
     __syncthreads();
@@ -215,10 +233,10 @@ LT_DEV void write_winners(i32 *to, const selection *s, const i32 *names, int fir
 LT_DEV void clear(const selection *s)
 {
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < 6 * COUNTS; i += THREADS) s->counts[0][i] = 0;
+    for (int i = threadIdx.x; i < DIGITS * COUNTS; i += THREADS) s->counts[0][i] = 0;
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < 2 * WORDS; i += THREADS) s->won[i] = 0;
-    if (threadIdx.x == 0) s->room[WARPS] = 0;
+    if (threadIdx.x == 0) s->room[2 * WARPS] = 0;
 }
 
 LT_DEV void end_share(const selection *s)
@@ -236,13 +254,13 @@ dsa_topk__m1_k4150_pools8200__p1w8(i32 *ids, const float *score, const i32 *posi
     const float *row = score + (size_t)m * POOLS;
     i32 *const to = ids + (size_t)m * K;
     LT_DYN_SHARED(float, scores);
-    LT_SHARED2(u32, counts, 6, COUNTS);
-    LT_SHARED1(u32, room, WARPS + 1);
+    LT_SHARED2(u32, counts, DIGITS, COUNTS);
+    LT_SHARED1(u32, room, 2 * WARPS + 1);
     LT_SHARED1(u64, landed, 1);
     selection s;
     s.score = scores;
-    s.held = (u32 *)(scores + PLACES + THREADS);
-    s.won = s.held + HELD * THREADS;
+    s.held = (uint2 *)(scores + PLACES);
+    s.won = (u32 *)(s.held + HELD * THREADS);
     s.counts = counts;
     s.room = room;
     clear(&s);
