@@ -39,7 +39,7 @@ local function places(s, v)
     return ceil(math.max(share(s, v), v.parts > 1 and v.parts * s.K or 0), 128 * v.warps)
 end
 local function shared(s, v)
-    return 4 * (places(s, v) + 2 * HELD * 32 * v.warps) + places(s, v) // 4
+    return 4 * (places(s, v) + (HELD + 4) * 32 * v.warps) + places(s, v) // 4
 end
 
 local function fits(s, v, bytes)

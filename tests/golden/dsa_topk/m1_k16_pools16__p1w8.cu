@@ -1,9 +1,9 @@
 /* family dsa_topk rev 1, shape m1_k16_pools16, variant p1w8, class exact */
 // A block has its share of the scores in shared memory. Of every warp's threads the RANK best have a score that is no
 // worse than the bound, so that K scores are: what is worse is out, and the few others are held, HELD a thread. Keys,
-// the smaller the better, are narrowed to those among which the K-th is, 10 bits at a time, until all of them win or are
-// equal; 32 groups of 32 counts are a digit that a warp finds in two steps. One bit a place says who has won, so that
-// ids leave in order. What the blocks of a row have selected of their shares is the share of the last one.
+// the smaller the better, are narrowed to those among which the K-th is, 10 bits at a time, until all of them win or
+// are equal; 32 groups of 32 counts are a digit that a warp finds in two steps. One bit a place says who has won, so
+// that ids leave in order. What the blocks of a row have selected of their shares is the share of the last one.
 enum { M = 1, K = 16, POOLS = 16, PARTS = 1, WARPS = 8 };
 enum {
     THREADS = 32 * WARPS,
@@ -13,7 +13,7 @@ enum {
     STRIP = 4 * THREADS,                                // scores that a block looks at together
     PLACES = ((SHARE > UNION ? SHARE : UNION) + STRIP - 1) / STRIP * STRIP,
     WORDS = PLACES / 32,
-    HELD = 8,
+    HELD = 8,                                           // a thread stops when it holds more
     RANK = (K + WARPS - 1) / WARPS,
     DIGITS = 4,                                         // of a key
     COUNTS = 33 * 32                                    // 32 groups, then what is in them
@@ -22,10 +22,10 @@ enum {
 
 typedef struct {
     float *score;                  // PLACES, NaN behind the share
-    uint2 *held;                   // keys and places
+    u32 *held;                     // places
     u32 *won;                      // a bit a place; then another for those that tie
     u32 (*counts)[COUNTS], *room;  // of a digit, DIGITS times; for what a block shares
-    int count, end;                // of the share; behind what the thread holds
+    int count, holds;              // of the share; of the thread
     int is_held;                   // not the share itself is looked at
     u32 low, width, rank;          // low .. low + width: among these keys the K-th best is the rank-th
 } selection;
@@ -65,10 +65,8 @@ LT_DEV u32 before(u32 mine, u32 *room)  // sum over the threads in front of this
     __syncthreads();
     if (lane == 31) room[warp] = sum;
     __syncthreads();
-    u32 others = 0;
-    LT_UNROLL(8)
-    for (int w = 0; w < WARPS; w++) others += w < warp ? room[w] : 0;
-    return others + sum - mine;
+    const u32 warps = sum_up_to(lane < WARPS ? room[lane] : 0), others = lt_shfl_u32(ALL, warps, (warp - 1) & 31);
+    return sum - mine + (warp > 0 ? others : 0);
 }
 
 LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
@@ -77,7 +75,7 @@ LT_DEV float best_of_mine(const selection *s)
 {
     float best = lt_bits_f32(0xff800000u);
     LT_UNROLL(2)
-    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+    for (int at = threadIdx.x * 4; at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
         const float4 v = lt_ld128f(s->score + at);
         best = larger(v.x, larger(v.y, larger(v.z, larger(v.w, best))));
     }
@@ -109,23 +107,22 @@ LT_DEV void hold(selection *s)
     __syncthreads();
     const int one = threadIdx.x % 32 % WARPS;
     const float least = 0.0f - lt_warp_max(0.0f - bounds[one]), most = lt_warp_max(bounds[WARPS + one]);
-    s->end = threadIdx.x;
+    u32 *next = s->held + threadIdx.x;
     LT_UNROLL(1)
-    for (int at = threadIdx.x * 4; at < PLACES && at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+    for (int at = threadIdx.x * 4; at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
         const float4 v = lt_ld128f(s->score + at);
         const float score[4] = {v.x, v.y, v.z, v.w};
         LT_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             if (score[i] >= least) {
-                uint2 one_held;
-                one_held.x = key_of(score[i]);
-                one_held.y = at + i;
-                if (s->end < HELD * THREADS) s->held[s->end] = one_held;
-                s->end += THREADS;
+                *next = at + i;
+                next += THREADS;
             }
         }
+        if (next - s->held >= (HELD + 1) * THREADS) break;
     }
-    if (s->end >= (HELD + 1) * THREADS || least == lt_bits_f32(0xff800000u)) lt_atomic_add_u32(s->room + 2 * WARPS, 1);
+    s->holds = (int)(next - s->held) / THREADS;
+    if (s->holds > HELD || least == lt_bits_f32(0xff800000u)) lt_atomic_add_u32(s->room + 2 * WARPS, 1);
     __syncthreads();
     s->is_held = s->room[2 * WARPS] == 0;
     if (s->is_held) {
@@ -137,19 +134,13 @@ LT_DEV void hold(selection *s)
 // Counts the digit behind `shift` of all that is left; where `is_last`, says who has won.
 LT_DEV void visit(const selection *s, u32 *counts, int shift, int is_last)
 {
-    const int end = s->is_held ? s->end : s->count;
+    const int end = s->is_held ? s->holds * THREADS : s->count;
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < end; i += THREADS) {
-        uint2 one;
-        one.y = i;
-        if (s->is_held)
-            one = s->held[i];
-        else
-            one.x = key_of(s->score[i]);
-        const u32 at = one.x - s->low;
+        const u32 place = s->is_held ? s->held[i] : (u32)i, key = key_of(s->score[place]), at = key - s->low;
         if (is_last) {
-            if (one.x < s->low) set_bit(s->won, one.y);
-            if (at <= s->width) set_bit(s->won + (s->rank ? WORDS : 0), one.y);
+            if (key < s->low) set_bit(s->won, place);
+            if (at <= s->width) set_bit(s->won + (s->rank ? WORDS : 0), place);
         } else if (at <= s->width) {
             lt_atomic_add_u32(counts + (at >> shift >> 5), 1);
             lt_atomic_add_u32(counts + 32 + (at >> shift), 1);
@@ -259,8 +250,8 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
     LT_SHARED1(u64, landed, 1);
     selection s;
     s.score = scores;
-    s.held = (uint2 *)(scores + PLACES);
-    s.won = (u32 *)(s.held + HELD * THREADS);
+    s.held = (u32 *)(scores + PLACES);
+    s.won = s.held + (HELD + 4) * THREADS;
     s.counts = counts;
     s.room = room;
     clear(&s);
