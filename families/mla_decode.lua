@@ -19,9 +19,9 @@ local function group(v) return OCTET * v.octets end
 local function groups(s, v) return ceil(s.HEADS, group(v)) end
 local function tiles(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) end  -- of a block
 
--- Latents as they are, those of the slice as f16, queries.
+-- Latents, whole or the slice as f16, and queries.
 local function shared(s, v)
-    local latent = ceil(s.D, 128) * 128 + 64 + 2 * (s.D // v.slices + 8)
+    local latent = ceil(math.max(s.D, 2 * (s.D // v.slices + 8) - 64), 128) * 128 + 64
     return tiles(s, v) * TILE * latent + 2 * group(v) * s.D
 end
 
@@ -91,9 +91,9 @@ return family("mla_decode", {
         }
     end,
     knobs = {
-        { "octets", 3, 1, 2, 4 },              -- of heads, of a block
-        { "parts", 16, 11, 8, 22, MOST, 4, 2, 1 },  -- blocks that share the ids
-        { "slices", 8, 4, 2, 1 },              -- blocks that share the columns of y
+        { "octets", 1, 2, 3, 4 },              -- of heads, of a block
+        { "parts", 11, 16, 8, 22, MOST, 4, 2, 1 },  -- blocks that share the ids
+        { "slices", 4, 8, 2, 1 },              -- blocks that share the columns of y
         { "each", 1, 2, 4 },                   -- tiles of a warp
     },
     class = function(_, v) return ("mma.f16_%d"):format(v.parts) end,
