@@ -14,6 +14,7 @@ enum {
     STRIPS = (SHARE + STRIP - 1) / STRIP,
     PLACES = ((SHARE > UNION ? SHARE : UNION) + STRIP - 1) / STRIP * STRIP,
     WORDS = PLACES / 32,
+    BITS = PLACES / THREADS < 16 ? 8 : PLACES / THREADS < 32 ? 16 : 32,  // places whose ids a thread writes
     HELD = 8,                                           // a thread stops when it holds more
     RANK = (K + WARPS - 1) / WARPS,
     DIGITS = 4,                                         // of a key
@@ -211,32 +212,38 @@ LT_DEV void select(selection *s)
     __syncthreads();
 }
 
+LT_DEV u32 bits_of(const u32 *words, int unit)
+{
+    return words[unit * BITS / 32] >> unit * BITS % 32 & ALL >> (32 - BITS);
+}
+
 // The first `rank` of those that tie win too, and all winners leave, as `names` calls them or plus `first`.
 LT_DEV void write_winners(i32 *to, const selection *s, const i32 *names, int first)
 {
-    const int words = (s->count + 31) / 32, each = (words + THREADS - 1) / THREADS;
-    const int from = threadIdx.x * each, end = from + each < words ? from + each : words;
+    const int units = (s->count + BITS - 1) / BITS, each = (units + THREADS - 1) / THREADS;
+    const int from = threadIdx.x * each, end = from + each < units ? from + each : units;
     u32 wins = 0;
     if (s->rank != 0) {
         u32 ties = 0;
         LT_UNROLL(1)
-        for (int w = from; w < end; w++) ties += count_bits(s->won[WORDS + w]);
+        for (int u = from; u < end; u++) ties += count_bits(bits_of(s->won + WORDS, u));
         u32 taken = before(ties, s->room);
         LT_UNROLL(1)
-        for (int w = from; w < end; w++) {
+        for (int u = from; u < end; u++) {
             LT_UNROLL(1)
-            for (u32 bits = s->won[WORDS + w]; bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
-                s->won[w] |= bits & (0 - bits);
+            for (u32 bits = bits_of(s->won + WORDS, u); bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
+                set_bit(s->won, BITS * u + count_bits((bits & (0 - bits)) - 1));
         }
+        __syncthreads();
     }
     LT_UNROLL(1)
-    for (int w = from; w < end; w++) wins += count_bits(s->won[w]);
+    for (int u = from; u < end; u++) wins += count_bits(bits_of(s->won, u));
     u32 at = before(wins, s->room);
     LT_UNROLL(1)
-    for (int w = from; w < end; w++) {
+    for (int u = from; u < end; u++) {
         LT_UNROLL(1)
-        for (u32 bits = s->won[w]; bits != 0; bits &= bits - 1) {
-            const u32 place = 32 * w + count_bits((bits & (0 - bits)) - 1);
+        for (u32 bits = bits_of(s->won, u); bits != 0; bits &= bits - 1) {
+            const u32 place = BITS * u + count_bits((bits & (0 - bits)) - 1);
             to[at++] = names ? (i32)lt_ld32_fresh(names + place) : (i32)place + first;
         }
     }

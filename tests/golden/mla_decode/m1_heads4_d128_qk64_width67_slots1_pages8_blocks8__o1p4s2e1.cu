@@ -14,9 +14,9 @@ enum {
     TOKENS = MOST * TILE,
     CHUNKS = D / 64,
     COLUMNS = D / SLICES,
-    WIDE = COLUMNS + 8,                   // f16 between the latents of the slice, which take the place of the whole ones
+    WIDE = COLUMNS + 8,                   // f16 between latents of the slice, which take the place of the whole ones
     BYTES = D > 2 * WIDE - 64 ? D : 2 * WIDE - 64,
-    ROW = (BYTES + 127) / 128 * 128 + 64, // between latents: eight lanes that read two meet every bank once
+    ROW = (BYTES + 127) / 128 * 128 + 64, // between latents: eight lanes that read two meet each bank once
     LINE = TOKENS + 8,                    // between the heads of p
     QUERIES = (GROUP + WARPS - 1) / WARPS,
     OUTPUTS = GROUP * COLUMNS,
