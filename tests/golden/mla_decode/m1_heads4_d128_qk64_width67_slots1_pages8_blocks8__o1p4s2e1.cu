@@ -190,11 +190,12 @@ LT_DEV void clear_tile(f16 *kept)
         lt_st128(kept + i / (COLUMNS / 8) * WIDE + i % (COLUMNS / 8) * 8, zero);
 }
 
-// y[i]: columns g + i / 2 * 8 of the 16 from `column`, heads 2 t + i % 2 of the octet.
+// y[i]: columns g + i / 2 * 8 of the 16 from `column`, heads 2 t + i % 2 of the octet. Tokens go by 0, 8, 1, 9, ..
 LT_DEV void weigh(float *y, const u8 *latents, const f16 (*p)[GROUP * LINE], int column, int octet)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const u8 *const latent = latents + ((lane / 16 * 8 + lane % 8) * WIDE + column + lane / 8 % 2 * 8) * 2;
+    const int token = lane / 16 * 4 + lane % 8 / 2 + lane % 2 * 8;
+    const u8 *const latent = latents + (token * WIDE + column + lane / 8 % 2 * 8) * 2;
     float sum[4][4] = {0};
     LT_UNROLL(MOST)
     for (int tile = 0; tile < MOST; tile++) {
@@ -345,16 +346,16 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4s2e1(bf16 *y,
         LT_UNROLL(EACH)
         for (int k = 0; k < EACH; k++) {
             const int tile = k * WARPS + warp;
-            float total = 0.0f;
+            float e[2], total;
             LT_UNROLL(2)
-            for (int j = 0; j < 2; j++) {
-                const float e = some[k] >> (g + j * 8) & 1 ? lt_exp(z[k][i / 2][j * 2 + i % 2] - largest) : 0.0f;
-                const f16 hi = lt_f32_f16(e);
-                total += e;
-                if (tile < MOST) {
-                    p[0][head * LINE + tile * TILE + g + j * 8] = hi;
-                    p[1][head * LINE + tile * TILE + g + j * 8] = lt_f32_f16(e - lt_f16_f32(hi));
-                }
+            for (int j = 0; j < 2; j++)
+                e[j] = some[k] >> (g + j * 8) & 1 ? lt_exp(z[k][i / 2][j * 2 + i % 2] - largest) : 0.0f;
+            total = e[0] + e[1];
+            if (tile < MOST) {
+                u32 *const both = (u32 *)(p[0] + head * LINE + tile * TILE) + g;
+                const u32 hi = lt_pack_f16(e[0], e[1]);
+                both[0] = hi;
+                both[GROUP * LINE / 2] = lt_pack_f16(e[0] - lt_f16lo_f32(hi), e[1] - lt_f16hi_f32(hi));
             }
             total = sum_lanes(total);
             if (g == 0 && tile < MOST) sum[tile][head] = total;
