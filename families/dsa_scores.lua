@@ -59,10 +59,10 @@ return family("dsa_scores", {
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
     knobs = {
-        { "warps", 8, 16, 4 },    -- a block
         { "share", 4, 2, 1 },     -- rows that share one read of the keys
+        { "warps", 16, 8, 4 },    -- a block
         { "resident", 1, 2, 4 },  -- blocks a multiprocessor
-        { "ahead", 2, 1, 3 },     -- pages that a warp has on their way
+        { "ahead", 1, 2, 3 },     -- pages that a warp has on their way
     },
     class = function() return "mma.f16x2" end,
     keep = function(s, v, dev)

@@ -1,10 +1,10 @@
-/* family dsa_scores rev 1, shape m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1, variant w8s1r1a2, class mma.f16x2 */
+/* family dsa_scores rev 1, shape m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1, variant s1w16r1a1, class mma.f16x2 */
 // Keys are the 16-row operand of m16n8k16, one page a warp; eight heads are its columns. A pool's key and a head's
 // query are brought to f16 by a power of two, so that the sum of their magnitudes is below 2^15, and are the sum of two
 // of them: three of the four products count, the fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels
 // 4 t .. of every 16; queries lie the same way in shared memory. A warp has AHEAD pages on their way, each one copy, so
 // that it works on the first ones while the others come.
-enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, POOLS = 16, SLOTS = 1, PAGES = 1, BLOCKS = 1, WARPS = 8, SHARE = 1, RESIDENT = 1, AHEAD = 2 };
+enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, POOLS = 16, SLOTS = 1, PAGES = 1, BLOCKS = 1, SHARE = 1, WARPS = 16, RESIDENT = 1, AHEAD = 1 };
 enum {
     KEYS = 16,                         // pools of a page
     STEPS = D / 16,
@@ -149,7 +149,7 @@ LT_DEV void add_page(float (*dot)[TILES][4], float *back, const float *keys, con
 LT_DEV float weighted(float sum, float weight, float dot) { return fmaf(weight, dot < 0.0f ? 0.0f : dot, sum); }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r1a2(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
+dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__s1w16r1a1(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
@@ -219,5 +219,5 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r1a2(float 
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__w8s1r1a2(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__s1w16r1a1(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
 #endif
