@@ -19,9 +19,9 @@ local function group(v) return OCTET * v.octets end
 local function groups(s, v) return ceil(s.HEADS, group(v)) end
 local function tiles(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) end  -- of a block
 
--- Latents, whole or the slice as f16, and queries.
+-- Latents as they are, those of the slice as f16, queries.
 local function shared(s, v)
-    local latent = ceil(math.max(s.D, 2 * (s.D // v.slices + 8) - 64), 128) * 128 + 64
+    local latent = ceil(s.D, 128) * 128 + 64 + 2 * (s.D // v.slices + 8)
     return tiles(s, v) * TILE * latent + 2 * group(v) * s.D
 end
 
@@ -91,7 +91,7 @@ return family("mla_decode", {
         }
     end,
     knobs = {
-        { "octets", 1, 2, 3, 4 },              -- of heads, of a block
+        { "octets", 3, 1, 2, 4 },              -- of heads, of a block
         { "parts", 11, 16, 8, 22, MOST, 4, 2, 1 },  -- blocks that share the ids
         { "slices", 4, 8, 2, 1 },              -- blocks that share the columns of y
         { "each", 1, 2, 4 },                   -- tiles of a warp
@@ -100,7 +100,7 @@ return family("mla_decode", {
     keep = function(s, v, dev)
         local blocks = s.M * groups(s, v) * v.slices * v.parts
         return s.D % (64 * v.slices) == 0
-            and (v.octets == 1 or s.HEADS > group(v) - OCTET)
+            and (v.octets == 1 or s.HEADS > 24)  -- few heads leave the wave to the parts
             and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
             and (blocks <= WAVE or v.slices == 1 or is_least(s, v))
             and warps(s, v) <= 16 and (v.each == 1 or warps(s, v) >= 4)
@@ -129,6 +129,7 @@ return family("mla_decode", {
                 BLOCKS = 3 },
             { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 40,
                 BLOCKS = 44 },
+            { M = 2, HEADS = 26, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 4, BLOCKS = 4 },
             { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
         },
         real = {

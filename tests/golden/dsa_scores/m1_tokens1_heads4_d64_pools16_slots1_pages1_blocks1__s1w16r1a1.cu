@@ -39,14 +39,9 @@ LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
 LT_DEV float magnitude(float4 v) { return (fabsf(v.x) + fabsf(v.y)) + (fabsf(v.z) + fabsf(v.w)); }
 
-LT_DEV float high(float v) { return lt_bits_f32(lt_f32_bits(v) & 0xffffe000u); }  // the 11 bits of an f16
-
-// High parts of a and b, and low parts.
-LT_DEV void split(u32 *hi, u32 *lo, float a, float b)
+LT_DEV u32 rest(float a, float b, u32 two)  // what is left of a and b behind their f16
 {
-    const float first = high(a), second = high(b);
-    *hi = lt_pack_f16(first, second);
-    *lo = lt_pack_f16(a - first, b - second);
+    return lt_pack_f16(a - lt_f16lo_f32(two), b - lt_f16hi_f32(two));
 }
 
 // A head's query as high parts and low parts of four channels, in the order of the fragments. Returns what undoes the
@@ -54,10 +49,12 @@ LT_DEV void split(u32 *hi, u32 *lo, float a, float b)
 LT_DEV float keep_query(uint4 *queries, float4 v, int unit)
 {
     const int at = threadIdx.x % 32, e = f16_exponent(lt_warp_sum(magnitude(v)));
-    const float scale = f16_scale(e);
+    const float scale = f16_scale(e), x = v.x * scale, y = v.y * scale, z = v.z * scale, w = v.w * scale;
     uint4 parts;
-    split(&parts.x, &parts.z, v.x * scale, v.y * scale);
-    split(&parts.y, &parts.w, v.z * scale, v.w * scale);
+    parts.x = lt_pack_f16(x, y);
+    parts.y = lt_pack_f16(z, w);
+    parts.z = rest(x, y, parts.x);
+    parts.w = rest(z, w, parts.y);
     if (at < D / 4) lt_st128(queries + unit / 8 * FRAGMENTS + at / 4 * 32 + unit % 8 * 4 + at % 4, parts);
     return f16_undo(e);
 }
@@ -97,7 +94,9 @@ LT_DEV void add_step(float (*dot)[TILES][4], float (*small)[TILES][4], const flo
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
         const float4 k = key[i % 2];
-        split(hi + i, lo + i, (i < 2 ? k.x : k.z) * scale[i % 2], (i < 2 ? k.y : k.w) * scale[i % 2]);
+        const float a = (i < 2 ? k.x : k.z) * scale[i % 2], b = (i < 2 ? k.y : k.w) * scale[i % 2];
+        hi[i] = lt_pack_f16(a, b);
+        lo[i] = rest(a, b, hi[i]);
     }
     LT_UNROLL(SHARE)
     for (int r = 0; r < SHARE; r++) {
@@ -113,21 +112,14 @@ LT_DEV void add_step(float (*dot)[TILES][4], float (*small)[TILES][4], const flo
 }
 
 // dot[r][tile] of a page, times what back[0] and back[1] undo for pools g and g + 8.
-// Eight lanes that read two keys meet every bank once: the odd key's take the second of two chunks first.
 LT_DEV void add_page(float (*dot)[TILES][4], float *back, const float *keys, const uint4 *queries, int lane)
 {
     const float *const first = keys + lane / 4 * D + lane % 4 * 4;
-    const int odd = lane / 4 % 2;
     float small[SHARE][TILES][4] = {0};
     float4 key[STEPS][2];
     float scale[2];
-    LT_UNROLL(STEPS)
-    for (int j = 0; j < STEPS; j++) {
-        const float *const from = first + j % 2 * 8 * D + j / 2 * 32;
-        const float4 one = lt_ld128f(from + odd * 16), other = lt_ld128f(from + (1 - odd) * 16);
-        key[j / 2 * 2][j % 2] = odd ? other : one;
-        key[j / 2 * 2 + 1][j % 2] = odd ? one : other;
-    }
+    LT_UNROLL(STEPS * 2)
+    for (int j = 0; j < STEPS * 2; j++) key[j / 2][j % 2] = lt_ld128f(first + j % 2 * 8 * D + j / 2 * 16);
     LT_UNROLL(2)
     for (int i = 0; i < 2; i++) {
         float sum = 0.0f;

@@ -10,11 +10,9 @@ enum {
     POOL = 4,                                           // tokens
     SHARE = ((POOLS + PARTS - 1) / PARTS + 3) / 4 * 4,  // at most, of a block
     UNION = PARTS > 1 ? PARTS * K : 0,                  // of the last one
-    STRIP = 4 * THREADS,                                // scores that come and are looked at together
-    STRIPS = (SHARE + STRIP - 1) / STRIP,
+    STRIP = 4 * THREADS,                                // scores that a block looks at together
     PLACES = ((SHARE > UNION ? SHARE : UNION) + STRIP - 1) / STRIP * STRIP,
     WORDS = PLACES / 32,
-    BITS = PLACES / THREADS < 16 ? 8 : PLACES / THREADS < 32 ? 16 : 32,  // places whose ids a thread writes
     HELD = 8,                                           // a thread stops when it holds more
     RANK = (K + WARPS - 1) / WARPS,
     DIGITS = 4,                                         // of a key
@@ -23,8 +21,7 @@ enum {
 #define ALL 0xffffffffu
 
 typedef struct {
-    float *score;                  // PLACES
-    u64 *landed;                   // strips; 0: all have
+    float *score;                  // PLACES, NaN behind the share
     u32 *held;                     // places
     u32 *won;                      // a bit a place; then another for those that tie
     u32 (*counts)[COUNTS], *room;  // of a digit, DIGITS times; for what a block shares
@@ -74,31 +71,12 @@ LT_DEV u32 before(u32 mine, u32 *room)  // sum over the threads in front of this
 
 LT_DEV void set_bit(u32 *words, u32 i) { lt_atomic_add_u32(words + i / 32, 1u << i % 32); }  // a bit that is not set
 
-LT_DEV float4 four_scores(const selection *s, int at)  // NaN behind the share
-{
-    float4 v = lt_ld128f(s->score + at);
-    if (at + 4 > s->count) {
-        const float none = lt_bits_f32(ALL);
-        v.y = at + 1 < s->count ? v.y : none;
-        v.z = at + 2 < s->count ? v.z : none;
-        v.w = none;
-    }
-    return v;
-}
-
-LT_DEV void wait_for_all(const selection *s)
-{
-    LT_UNROLL(1)
-    for (int at = 0; s->landed && at < s->count; at += STRIP) lt_mbar_wait(s->landed + at / STRIP, 0);
-}
-
 LT_DEV float best_of_mine(const selection *s)
 {
     float best = lt_bits_f32(0xff800000u);
     LT_UNROLL(2)
-    for (int at = threadIdx.x * 4; at < s->count; at += STRIP) {
-        if (s->landed) lt_mbar_wait(s->landed + at / STRIP, 0);
-        const float4 v = four_scores(s, at);
+    for (int at = threadIdx.x * 4; at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+        const float4 v = lt_ld128f(s->score + at);
         best = larger(v.x, larger(v.y, larger(v.z, larger(v.w, best))));
     }
     return best;
@@ -131,8 +109,8 @@ LT_DEV void hold(selection *s)
     const float least = 0.0f - lt_warp_max(0.0f - bounds[one]), most = lt_warp_max(bounds[WARPS + one]);
     u32 *next = s->held + threadIdx.x;
     LT_UNROLL(1)
-    for (int at = threadIdx.x * 4; at < s->count; at += STRIP) {
-        const float4 v = four_scores(s, at);
+    for (int at = threadIdx.x * 4; at - (int)threadIdx.x * 4 < s->count; at += STRIP) {
+        const float4 v = lt_ld128f(s->score + at);
         const float score[4] = {v.x, v.y, v.z, v.w};
         LT_UNROLL(4)
         for (int i = 0; i < 4; i++) {
@@ -198,7 +176,6 @@ LT_DEV void select(selection *s)
     s->rank = K;
     s->is_held = 0;
     if (K <= THREADS && s->count > HELD * THREADS) hold(s);
-    if (!s->is_held) wait_for_all(s);
     LT_UNROLL(1)
     for (int digit = 0;; digit++) {
         const int log2 = (int)(lt_f32_bits((float)s->width) >> 23) - 127, shift = log2 > 9 ? log2 - 9 : 0;
@@ -212,43 +189,38 @@ LT_DEV void select(selection *s)
     __syncthreads();
 }
 
-LT_DEV u32 bits_of(const u32 *words, int unit)
-{
-    return words[unit * BITS / 32] >> unit * BITS % 32 & ALL >> (32 - BITS);
-}
-
 // The first `rank` of those that tie win too, and all winners leave, as `names` calls them or plus `first`.
 LT_DEV void write_winners(i32 *to, const selection *s, const i32 *names, int first)
 {
-    const int units = (s->count + BITS - 1) / BITS, each = (units + THREADS - 1) / THREADS;
-    const int from = threadIdx.x * each, end = from + each < units ? from + each : units;
+    const int words = (s->count + 31) / 32, each = (words + THREADS - 1) / THREADS;
+    const int from = threadIdx.x * each, end = from + each < words ? from + each : words;
     u32 wins = 0;
     if (s->rank != 0) {
         u32 ties = 0;
         LT_UNROLL(1)
-        for (int u = from; u < end; u++) ties += count_bits(bits_of(s->won + WORDS, u));
+        for (int w = from; w < end; w++) ties += count_bits(s->won[WORDS + w]);
         u32 taken = before(ties, s->room);
         LT_UNROLL(1)
-        for (int u = from; u < end; u++) {
+        for (int w = from; w < end; w++) {
             LT_UNROLL(1)
-            for (u32 bits = bits_of(s->won + WORDS, u); bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
-                set_bit(s->won, BITS * u + count_bits((bits & (0 - bits)) - 1));
+            for (u32 bits = s->won[WORDS + w]; bits != 0 && taken < s->rank; bits &= bits - 1, taken++)
+                s->won[w] |= bits & (0 - bits);
         }
-        __syncthreads();
     }
     LT_UNROLL(1)
-    for (int u = from; u < end; u++) wins += count_bits(bits_of(s->won, u));
+    for (int w = from; w < end; w++) wins += count_bits(s->won[w]);
     u32 at = before(wins, s->room);
     LT_UNROLL(1)
-    for (int u = from; u < end; u++) {
+    for (int w = from; w < end; w++) {
         LT_UNROLL(1)
-        for (u32 bits = bits_of(s->won, u); bits != 0; bits &= bits - 1) {
-            const u32 place = BITS * u + count_bits((bits & (0 - bits)) - 1);
+        for (u32 bits = s->won[w]; bits != 0; bits &= bits - 1) {
+            const u32 place = 32 * w + count_bits((bits & (0 - bits)) - 1);
             to[at++] = names ? (i32)lt_ld32_fresh(names + place) : (i32)place + first;
         }
     }
 }
 
+// NaN behind the share, zeros where bits and digits are counted.
 LT_DEV void clear(const selection *s)
 {
     LT_UNROLL(1)
@@ -258,25 +230,12 @@ LT_DEV void clear(const selection *s)
     if (threadIdx.x == 0) s->room[2 * WARPS] = 0;
 }
 
-// Places of `names`, or the first ones, of the row; all call.
-LT_DEV void gather(const selection *s, const float *row, const i32 *names)
+LT_DEV void end_share(const selection *s)
 {
-    LT_UNROLL(4)
-    for (int i = threadIdx.x; i < (s->count + 3) / 4 * 4; i += THREADS) {
-        const int at = i < s->count ? i : 0;
-        s->score[i] = row[names ? (int)lt_ld32_fresh(names + at) : at];
-    }
-    __syncthreads();
-}
-
-LT_DEV void send(const selection *s, const float *row)
-{
+    const int end = (s->count + STRIP - 1) / STRIP * STRIP;
     LT_UNROLL(1)
-    for (int at = 0; at < s->count; at += STRIP) {
-        const int left = (s->count - at + 3) / 4 * 4, bytes = 4 * (left < STRIP ? left : STRIP);
-        lt_mbar_expect(s->landed + at / STRIP, bytes);
-        lt_bulk_load(s->score + at, row + at, bytes, s->landed + at / STRIP);
-    }
+    for (int i = s->count + threadIdx.x; i < end; i += THREADS) s->score[i] = lt_bits_f32(ALL);
+    __syncthreads();
 }
 
 LT_KERNEL(THREADS, 1)
@@ -288,18 +247,18 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
     LT_DYN_SHARED(float, scores);
     LT_SHARED2(u32, counts, DIGITS, COUNTS);
     LT_SHARED1(u32, room, 2 * WARPS + 1);
-    LT_SHARED1(u64, landed, STRIPS);
+    LT_SHARED1(u64, landed, 1);
     selection s;
     s.score = scores;
     s.held = (u32 *)(scores + PLACES);
     s.won = s.held + (HELD + 4) * THREADS;
     s.counts = counts;
     s.room = room;
-    s.landed = 0;
     clear(&s);
-    s.landed = landed;
-    if (threadIdx.x < STRIPS) lt_mbar_init(landed + threadIdx.x, 1);
-    lt_mbar_fence();
+    if (threadIdx.x == 0) {
+        lt_mbar_init(landed, 1);
+        lt_mbar_fence();
+    }
     __syncthreads();
     lt_pdl_wait();
     lt_pdl_launch();
@@ -314,7 +273,13 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
     const int from = part * each;
     if (part >= parts) return;
     s.count = from + each < pools ? each : pools - from;
-    if (threadIdx.x == 0) send(&s, row + from);
+    if (threadIdx.x == 0) {
+        const u32 bytes = (s.count + 3) / 4 * 16;
+        lt_mbar_expect(landed, bytes);
+        lt_bulk_load(scores, row + from, bytes, landed);
+    }
+    lt_mbar_wait(landed, 0);
+    end_share(&s);
     select(&s);
     write_winners(to, &s, 0, 0);
 }

@@ -1,9 +1,9 @@
 /* family mla_decode rev 1, shape m3_heads1_d64_qk64_width3_slots1_pages1_blocks1, variant o1p1s1e1, class mma.f16_1 */
 // A block has GROUP heads, a part of the ids in tiles of 16 and a slice of y's columns. A warp finds the rows of its
 // tiles, brings them into shared memory as they are and multiplies them with the queries: they are the 16-row operand
-// with a token a row, lane (g, t) taking bytes 16 t .. of each 64; E4M3 is exact in f16. Then the slice is kept as f16,
-// which is the 16-row operand again for y, with a column a row. Queries are brought to f16 by a power of two a head; a
-// p is the sum of two f16.
+// with a token a row, lane (g, t) taking bytes 16 t .. of each 64; E4M3 is exact in f16. What is in the slice is kept
+// as f16, and is the 16-row operand again for y, with a column a row. Queries are brought to f16 by a power of two a
+// head; a p is the sum of two f16.
 enum { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1, OCTETS = 1, PARTS = 1, SLICES = 1, EACH = 1 };
 enum {
     TILE = 16,                            // tokens
@@ -12,11 +12,10 @@ enum {
     MOST = (TILES + PARTS - 1) / PARTS,   // tiles of a block: blockIdx.x, + PARTS, ..
     WARPS = (MOST + EACH - 1) / EACH,
     TOKENS = MOST * TILE,
+    ROW = (D + 127) / 128 * 128 + 64,     // bytes between latents: eight lanes that read two meet every bank once
     CHUNKS = D / 64,
     COLUMNS = D / SLICES,
-    WIDE = COLUMNS + 8,                   // f16 between latents of the slice, which take the place of the whole ones
-    BYTES = D > 2 * WIDE - 64 ? D : 2 * WIDE - 64,
-    ROW = (BYTES + 127) / 128 * 128 + 64, // between latents: eight lanes that read two meet each bank once
+    WIDE = COLUMNS + 8,                   // f16 between the latents of the slice
     LINE = TOKENS + 8,                    // between the heads of p
     QUERIES = (GROUP + WARPS - 1) / WARPS,
     OUTPUTS = GROUP * COLUMNS,
@@ -122,8 +121,8 @@ LT_DEV float keep_query(uint4 (*to)[2][32], const uint4 *two, int head)
     return f16_undo(e);
 }
 
-// z of a tile times the power of two, tokens g and g + 8, heads 2 t and 2 t + 1 of each octet.
-LT_DEV void dot_tile(float (*z)[4], const u8 *latents, const uint4 *query)
+// z of a tile times the power of two, tokens g and g + 8, heads 2 t and 2 t + 1 of each octet; keeps the slice.
+LT_DEV void dot_tile(float (*z)[4], f16 *kept, const u8 *latents, const uint4 *query, int slice)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float dot[2][OCTETS][4] = {0};
@@ -148,37 +147,21 @@ LT_DEV void dot_tile(float (*z)[4], const u8 *latents, const uint4 *query)
             LT_UNROLL(4)
             for (int i = 0; i < 4; i++) lt_mma_m16n8k16_f16(dot[i % 2][n], a[i], b + 2 * i, dot[i % 2][n]);
         }
+        const int column = j * 64 - slice * COLUMNS + t * 16;
+        if (j * 64 / COLUMNS == slice) {
+            LT_UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                uint4 v;
+                v.x = a[i / 2 * 2][i % 2];
+                v.y = a[i / 2 * 2][i % 2 + 2];
+                v.z = a[i / 2 * 2 + 1][i % 2];
+                v.w = a[i / 2 * 2 + 1][i % 2 + 2];
+                lt_st128(kept + (g + i % 2 * 8) * WIDE + column + i / 2 * 8, v);
+            }
+        }
     }
     LT_UNROLL(OCTETS * 4)
     for (int i = 0; i < OCTETS * 4; i++) z[i / 4][i % 4] = dot[0][i / 4][i % 4] + dot[1][i / 4][i % 4];
-}
-
-LT_DEV uint4 eight_f16(u32 a, u32 b)
-{
-    uint4 v;
-    v.x = lt_e4m3x2_f16x2(a);
-    v.y = lt_e4m3x2_f16x2(a >> 16);
-    v.z = lt_e4m3x2_f16x2(b);
-    v.w = lt_e4m3x2_f16x2(b >> 16);
-    return v;
-}
-
-// The slice of a tile as f16, where the tile was. A warp calls.
-LT_DEV void keep_tile(u8 *latents, int slice)
-{
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    f16 *const kept = (f16 *)latents;
-    uint4 v[COLUMNS / 64][2][2];
-    LT_UNROLL(COLUMNS / 32)
-    for (int i = 0; i < COLUMNS / 32; i++) {
-        const uint4 raw = lt_ld128(latents + (g + i % 2 * 8) * ROW + slice * COLUMNS + i / 2 * 64 + t * 16);
-        v[i / 2][i % 2][0] = eight_f16(raw.x, raw.y);
-        v[i / 2][i % 2][1] = eight_f16(raw.z, raw.w);
-    }
-    __syncwarp();
-    LT_UNROLL(COLUMNS / 16)
-    for (int i = 0; i < COLUMNS / 16; i++)
-        lt_st128(kept + (g + i / 2 % 2 * 8) * WIDE + i / 4 * 64 + t * 16 + i % 2 * 8, v[i / 4][i / 2 % 2][i % 2]);
 }
 
 LT_DEV void clear_tile(f16 *kept)
@@ -190,17 +173,16 @@ LT_DEV void clear_tile(f16 *kept)
         lt_st128(kept + i / (COLUMNS / 8) * WIDE + i % (COLUMNS / 8) * 8, zero);
 }
 
-// y[i]: columns g + i / 2 * 8 of the 16 from `column`, heads 2 t + i % 2 of the octet. Tokens go by 0, 8, 1, 9, ..
-LT_DEV void weigh(float *y, const u8 *latents, const f16 (*p)[GROUP * LINE], int column, int octet)
+// y[i]: columns g + i / 2 * 8 of the 16 from `column`, heads 2 t + i % 2 of the octet.
+LT_DEV void weigh(float *y, const f16 *kept, const f16 (*p)[GROUP * LINE], int column, int octet)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int token = lane / 16 * 4 + lane % 8 / 2 + lane % 2 * 8;
-    const u8 *const latent = latents + (token * WIDE + column + lane / 8 % 2 * 8) * 2;
+    const f16 *const latent = kept + (lane / 16 * 8 + lane % 8) * WIDE + column + lane / 8 % 2 * 8;
     float sum[4][4] = {0};
     LT_UNROLL(MOST)
     for (int tile = 0; tile < MOST; tile++) {
         u32 a[4];
-        lt_ldmatrix_x4_trans(a, latent + tile * TILE * ROW);
+        lt_ldmatrix_x4_trans(a, latent + tile * TILE * WIDE);
         LT_UNROLL(2)
         for (int half = 0; half < 2; half++) {
             const f16 *const weight = p[half] + (octet * 8 + g) * LINE + tile * TILE + t * 2;
@@ -236,7 +218,8 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1s1e1(bf16 *y, c
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
     bf16 *const to = y + (size_t)m * HEADS * D;
     LT_DYN_SHARED(u8, latents);
-    uint4 *const query = (uint4 *)(latents + TOKENS * ROW);
+    f16 *const kept = (f16 *)(latents + TOKENS * ROW);
+    uint4 *const query = (uint4 *)(kept + TOKENS * WIDE);
     LT_SHARED2(f16, p, 2, GROUP * LINE);
     LT_SHARED1(float, unit, GROUP);
     LT_SHARED2(float, best, MOST, GROUP);
@@ -282,12 +265,10 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1s1e1(bf16 *y, c
     LT_UNROLL(EACH)
     for (int k = 0; k < EACH; k++) {
         const int tile = k * WARPS + warp;
-        if (some[k]) {
-            dot_tile(z[k], latents + tile * TILE * ROW, query);
-            keep_tile(latents + tile * TILE * ROW, slice);
-        } else if (tile < MOST) {
-            clear_tile((f16 *)(latents + tile * TILE * ROW));
-        }
+        if (some[k])
+            dot_tile(z[k], kept + tile * TILE * WIDE, latents + tile * TILE * ROW, query, slice);
+        else if (tile < MOST)
+            clear_tile(kept + tile * TILE * WIDE);
         LT_UNROLL(OCTETS * 2)
         for (int i = 0; i < OCTETS * 2; i++) {
             const int head = i / 2 * 8 + 2 * t + i % 2;
@@ -310,16 +291,16 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1s1e1(bf16 *y, c
         LT_UNROLL(EACH)
         for (int k = 0; k < EACH; k++) {
             const int tile = k * WARPS + warp;
-            float e[2], total;
+            float total = 0.0f;
             LT_UNROLL(2)
-            for (int j = 0; j < 2; j++)
-                e[j] = some[k] >> (g + j * 8) & 1 ? lt_exp(z[k][i / 2][j * 2 + i % 2] - largest) : 0.0f;
-            total = e[0] + e[1];
-            if (tile < MOST) {
-                u32 *const both = (u32 *)(p[0] + head * LINE + tile * TILE) + g;
-                const u32 hi = lt_pack_f16(e[0], e[1]);
-                both[0] = hi;
-                both[GROUP * LINE / 2] = lt_pack_f16(e[0] - lt_f16lo_f32(hi), e[1] - lt_f16hi_f32(hi));
+            for (int j = 0; j < 2; j++) {
+                const float e = some[k] >> (g + j * 8) & 1 ? lt_exp(z[k][i / 2][j * 2 + i % 2] - largest) : 0.0f;
+                const f16 hi = lt_f32_f16(e);
+                total += e;
+                if (tile < MOST) {
+                    p[0][head * LINE + tile * TILE + g + j * 8] = hi;
+                    p[1][head * LINE + tile * TILE + g + j * 8] = lt_f32_f16(e - lt_f16_f32(hi));
+                }
             }
             total = sum_lanes(total);
             if (g == 0 && tile < MOST) sum[tile][head] = total;
@@ -330,7 +311,7 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1s1e1(bf16 *y, c
     for (int i = WARPS - 1 - warp; i < COLUMNS / 16 * OCTETS; i += WARPS) {
         const int column = i / OCTETS * 16, head = i % OCTETS * 8 + 2 * t;
         float value[4];
-        weigh(value, latents, p, column, i % OCTETS);
+        weigh(value, kept, p, column, i % OCTETS);
         LT_UNROLL(4)
         for (int j = 0; j < 4; j++) {
             const int h = head + j % 2, c = column + g + j / 2 * 8;
