@@ -14,11 +14,11 @@ local STATIC <const> = 2048     -- bytes of shared memory besides what is counte
 local function ceil(n, d) return (n + d - 1) // d end
 local function tiles(s) return ceil(s.HEADS, 8) end
 
-local function registers(s, v) return 6 * v.share * tiles(s) + 64 end  -- sums, and what else
+local function registers(s, v) return 10 * v.share * tiles(s) + 64 end  -- sums, and what else
 
--- Queries as two f16, and a page a warp.
+-- Queries as two f16, and the pages on their way.
 local function shared(s, v)
-    return v.share * tiles(s) * 8 * s.D * 4 + v.warps * KEYS * s.D * 4
+    return v.share * tiles(s) * 8 * s.D * 4 + v.warps * v.ahead * KEYS * s.D * 4
 end
 
 local function last_pools(s) return s.PAGES * KEYS end
@@ -59,16 +59,18 @@ return family("dsa_scores", {
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
     knobs = {
-        { "warps", 16, 8, 4 },    -- a block: pages at once
         { "share", 4, 2, 1 },     -- rows that share one read of the keys
+        { "warps", 16, 8, 4 },    -- a block
         { "resident", 1, 2, 4 },  -- blocks a multiprocessor
+        { "ahead", 1, 2, 3 },     -- pages that a warp has on their way
     },
     class = function() return "mma.f16x2" end,
     keep = function(s, v, dev)
         local warps = v.warps * v.resident
+        local pages = warps * v.ahead
         return (v.share == 1 or v.share < 2 * s.TOKENS)       -- all but the last share is full
             and v.share * tiles(s) <= 16                      -- sums stay in registers
-            and warps >= 8 and warps <= 16                    -- loads in flight
+            and warps <= 16 and pages >= 4 and pages <= 24  -- loads in flight
             and registers(s, v) <= REGISTERS // warps
             and v.resident * (shared(s, v) + STATIC) <= dev.shared
     end,

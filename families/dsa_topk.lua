@@ -2,14 +2,13 @@
 -- lower index first, -0 equal to +0, NaN of any sign below all numbers. The ids leave in ascending
 -- order (the set is what the attention wants); with no more candidates than K they are all of
 -- them, then -1. A row without a slot writes nothing. Bound by the launch and by the steps that
--- depend on each other: the score is 4 bytes a pool out of L2, once.
+-- depend on each other: the score is 4 bytes a pool, once.
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local BINS <const> = 4096    -- of the first digit
-local FINE <const> = 1024    -- of each of the two others
-local LISTED <const> = 4096  -- candidates that are kept aside
-local PART <const> = 4096    -- pools that are worth a block
+local HELD <const> = 8         -- scores that a thread keeps aside
+local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
+local STATIC <const> = 17500  -- of those, what doesn't grow
 
 local HUGE <const> = 0x1.fffffep127
 local ODD <const> = {
@@ -30,6 +29,23 @@ local DRAWS <const> = {
     function(_, p) return -1.0 - p end,
     function(_, p) return p % 3 == 0 and -0.0 or 0.0 end,
 }
+
+local function ceil(n, d) return (n + d - 1) // d * d end
+
+-- Places for the scores of a block, of its share or of what the others have selected, and bytes of
+-- shared memory for them, for what a thread holds and for two bits a place.
+local function share(s, v) return ceil((s.POOLS + v.parts - 1) // v.parts, 4) end
+local function places(s, v)
+    return ceil(math.max(share(s, v), v.parts > 1 and v.parts * s.K or 0), 128 * v.warps)
+end
+local function shared(s, v)
+    return 4 * (places(s, v) + (HELD + 4) * 32 * v.warps) + places(s, v) // 4
+end
+
+local function fits(s, v, bytes)
+    return shared(s, v) + STATIC <= bytes
+        and (v.parts == 1 or share(s, v) >= 2 * (s.K + 4 * v.parts))  -- each block has K
+end
 
 local function candidates(s, m)
     local last = 4 * s.POOLS - 1
@@ -52,7 +68,10 @@ return family("dsa_topk", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.POOLS > 131072 then return nil, "more than 131072 pools" end
-        return true
+        for _, parts in ipairs({ 1, 2, 4, 8, 16 }) do
+            if fits(s, { parts = parts, warps = 8 }, LEAST) then return true end
+        end
+        return nil, "what the blocks of a row select has no room in one"
     end,
 
     args = {
@@ -61,31 +80,26 @@ return family("dsa_topk", {
         { "positions", "i32", { "M" } },
         { "slots", "i32", { "M" } },  -- -1: the row writes nothing
     },
-    scratch = function(s, v)
+    scratch = function(_, v)
         if v.parts == 1 then return {} end
         return {
-            { "candidates", "i32", { "M", 2, v.parts, (s.POOLS + v.parts - 1) // v.parts } },
-            { "counts", "i32", { "M", v.parts } },
-            { "coarse", "u32", { "M", BINS } },
+            { "candidates", "i32", { "M", v.parts, "K" } },
             { "arrived", "u32", { "M" } },
         }
     end,
     knobs = {
-        { "parts", 16, 8, 4, 32, 1, 2 },  -- blocks that share a row
-        { "warps", 32, 16, 8 },           -- a block
+        { "parts", 1, 4, 8, 16, 2 },  -- blocks that share a row
+        { "warps", 32, 16, 8 },       -- a block
     },
     class = function() return "exact" end,
-    keep = function(s, v)
+    keep = function(s, v, dev)
         return (v.warps == 8 or s.POOLS >= 128 * v.warps)
-            and (v.parts == 1 and s.POOLS <= 4 * PART or v.parts > 1 and s.POOLS >= PART * v.parts)
+            and (v.parts == 1 or share(s, v) >= 2048)  -- worth a block
+            and fits(s, v, dev.shared)
     end,
 
     launch = function(s, v)
-        local words = (s.POOLS + 31) // 32
-        return {
-            grid = { v.parts, s.M, 1 }, block = 32 * v.warps,
-            shared = 4 * (BINS + 2 * FINE + 2 * words + 2 * math.min(s.POOLS, LISTED)),
-        }
+        return { grid = { v.parts, s.M, 1 }, block = 32 * v.warps, shared = shared(s, v) }
     end,
     work = function(s) return { bytes = 4 * s.M * (s.POOLS + s.K), flops = 0 } end,
 

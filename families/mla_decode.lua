@@ -7,19 +7,43 @@
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local HEADS <const> = 8       -- of a block: columns of m16n8k16
-local TILE <const> = 16       -- tokens: its rows
+local TILE <const> = 16       -- tokens: rows of m16n8k16
+local OCTET <const> = 8       -- heads: its columns
 local WAVE <const> = 132      -- blocks that an H200 runs at once, at one a multiprocessor
-local STATIC <const> = 160    -- bytes a token needs besides its latent
-local MOST <const> = 17       -- blocks that share a row's ids: 8 tiles each of 2051
+local MOST <const> = 33       -- blocks that share a row's ids
 local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
-local REST <const> = 12288    -- bytes a block needs besides its tokens
+local STATIC <const> = 2048   -- bytes that don't grow with heads or tokens
 
 local function ceil(n, d) return (n + d - 1) // d end
-local function groups(s) return ceil(s.HEADS, HEADS) end
-local function tokens(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) * TILE end  -- of a block
-local function shared(s, v) return tokens(s, v) * ceil(s.D, 128) * 128 end
-local function bytes(s, v) return shared(s, v) + tokens(s, v) * STATIC + REST end
+local function group(v) return OCTET * v.octets end
+local function groups(s, v) return ceil(s.HEADS, group(v)) end
+local function tiles(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) end  -- of a block
+
+-- Latents as they are, those of the slice as f16, queries.
+local function shared(s, v)
+    local latent = ceil(s.D, 128) * 128 + 64 + 2 * (s.D // v.slices + 8)
+    return tiles(s, v) * TILE * latent + 2 * group(v) * s.D
+end
+
+-- And weights, what tiles and parts say of each head.
+local function bytes(s, v)
+    local head = 4 * (tiles(s, v) * TILE + 8) + 8 * tiles(s, v) + 12 * v.parts
+    return shared(s, v) + group(v) * head + STATIC
+end
+
+local function finest(s)  -- slices of whole 64 columns
+    for _, n in ipairs({ 8, 4, 2 }) do
+        if s.D % (64 * n) == 0 then return n end
+    end
+    return 1
+end
+
+-- What every device has room for.
+local function is_least(s, v)
+    return v.octets == 1 and v.parts == MOST and v.slices == finest(s)
+end
+
+local function warps(s, v) return ceil(tiles(s, v), v.each) end
 
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
 local function id(s, i, random)
@@ -41,7 +65,9 @@ return family("mla_decode", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.D % 64 ~= 0 or s.D > 512 then return nil, "D is no multiple of 64 up to 512" end
-        if bytes(s, { parts = MOST }) > LEAST then return nil, "more ids than 17 blocks hold" end
+        if bytes(s, { parts = MOST, octets = 1, slices = finest(s) }) > LEAST then
+            return nil, "more ids than 33 blocks hold"
+        end
         if s.BLOCKS * paged.PAGE > 0x7fffffff then return nil, "more than 2^31 tokens" end
         return true
     end,
@@ -57,33 +83,33 @@ return family("mla_decode", {
     },
     scratch = function(s, v)
         if v.parts == 1 then return {} end
-        local parts = s.M * groups(s) * v.slices
+        local parts = s.M * groups(s, v) * v.slices
         return {
-            { "partial", "f32", { parts, v.parts, HEADS, s.D // v.slices } },
-            { "sums", "f32", { parts, v.parts, HEADS, 2 } },  -- largest z, sum of exp
+            { "partial", "f32", { parts, v.parts, group(v), s.D // v.slices } },
+            { "sums", "f32", { parts, v.parts, group(v), 2 } },  -- largest z, sum of exp
             { "arrived", "u32", { parts } },
         }
     end,
     knobs = {
-        { "slices", 2, 4, 1 },          -- blocks that share the columns of y
-        { "parts", MOST, 8, 4, 2, 1 },  -- blocks that share the ids
-        { "warps", 8, 16, 4 },        -- a block
+        { "octets", 3, 1, 2, 4 },              -- of heads, of a block
+        { "parts", 11, 16, 8, 22, MOST, 4, 2, 1 },  -- blocks that share the ids
+        { "slices", 4, 8, 2, 1 },              -- blocks that share the columns of y
+        { "each", 1, 2, 4 },                   -- tiles of a warp
     },
     class = function(_, v) return ("mma.f16_%d"):format(v.parts) end,
     keep = function(s, v, dev)
-        local blocks = s.M * groups(s) * v.slices * v.parts
-        local room = dev.shared // bytes(s, v)  -- blocks that fit into a multiprocessor
-        local busy = math.max(tokens(s, v) // TILE, s.D // v.slices // 32)
-        return s.D % (32 * v.slices) == 0
+        local blocks = s.M * groups(s, v) * v.slices * v.parts
+        return s.D % (64 * v.slices) == 0
+            and (v.octets == 1 or s.HEADS > 24)  -- few heads leave the wave to the parts
             and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
-            and (v.slices == 1 or blocks <= WAVE * math.min(2, room))
-            and (v.warps == 4 or 2 * busy > v.warps)  -- more than half have a tile or columns
-            and room >= 1
+            and (blocks <= WAVE or v.slices == 1 or is_least(s, v))
+            and warps(s, v) <= 16 and (v.each == 1 or warps(s, v) >= 4)
+            and bytes(s, v) <= dev.shared
     end,
 
     launch = function(s, v)
         return {
-            grid = { v.parts, groups(s) * v.slices, s.M }, block = 32 * v.warps,
+            grid = { v.parts, groups(s, v) * v.slices, s.M }, block = 32 * warps(s, v),
             shared = shared(s, v),
         }
     end,
@@ -103,6 +129,7 @@ return family("mla_decode", {
                 BLOCKS = 3 },
             { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 40,
                 BLOCKS = 44 },
+            { M = 2, HEADS = 26, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 4, BLOCKS = 4 },
             { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
         },
         real = {

@@ -177,13 +177,13 @@ LT_DEV u32 lt_atomic_add_u32(u32 *p, u32 v) { return atomicAdd(p, v); }
  * the counter, zero before the launch, is zero again after it. */
 LT_DEV int lt_last_block(u32 *counter, u32 blocks)
 {
-    __threadfence();
     __syncthreads();
     int last = 0;
     if (threadIdx.x == 0) {
-        last = atomicAdd(counter, 1u) == blocks - 1;
+        u32 before;
+        asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+        last = before == blocks - 1;
         if (last) *counter = 0;
-        __threadfence();
     }
     return __syncthreads_or(last);
 }
