@@ -94,30 +94,37 @@ describe("kda", function()
         end
     end)
 
-    -- The state after 16 tokens whose gates are gate(i), of one that was 1 everywhere.
-    local function state_after(gate, beta)
-        local tokens, g = 16, {}
-        for i = 1, tokens * D do g[i] = gate(i) end
-        local file = golden.run("kda_recurrent.tokens", ("M=%d HEADS=1 D=%d SLOTS=1"):format(
-            tokens, D), {
-                x = { dtype = "BF16", shape = { tokens, 3 * D },
-                    data = numbers(tokens * 3 * D, 8, 0.25) },
-                g = { dtype = "F32", shape = { tokens, 1, D }, data = g },
-                beta = { dtype = "F32", shape = { tokens, 1 }, data = numbers(tokens, 9, beta) },
-                state = { dtype = "F32", shape = { 1, 1, D, D }, data = filled(D * D, 1.0) },
-                slot = { dtype = "I32", shape = { 1 }, data = { 0 } },
-                snaps = { dtype = "I32", shape = { tokens }, data = filled(tokens, -1) },
-            })
-        for _, x in ipairs(file:tensor("o").data) do assert(x - x == 0, "o is not finite") end
+    -- The state after 16 tokens of a head, of one that was 1 everywhere. bias(i): of k i's decay; b:
+    -- of which the sigmoid is beta.
+    local function state_after(bias, b)
+        local tokens, stride, biases = 16, 5 * D + 1, {}
+        local x = numbers(tokens * stride, 8, 0.25)
+        for row = 1, tokens do x[row * stride] = b end
+        for i = 1, D do biases[i] = bias(i) end
+        local words = ("M=%d TOKENS=%d HEADS=1 D=%d N=%d K=%d STRIDE=%d SLOTS=1"):format(
+            tokens, tokens, D, 2 * D, D, stride)
+        local file = golden.run("kda_decode.bf16", words, {
+            x = tensor("BF16", { tokens, stride }, x),
+            taps = tensor("F32", { 3 * D, 4 }, numbers(12 * D, 2, 1)),
+            w = tensor("BF16", { 2 * D, D }, filled(2 * D * D, 0.0)),
+            a_log = tensor("F32", { 1 }, { 0.0 }),
+            dt_bias = tensor("F32", { 1, D }, biases),
+            norm = tensor("BF16", { D }, filled(D, 1.0)),
+            state = tensor("F32", { 1, 1, D, D }, filled(D * D, 1.0)),
+            window = tensor("F32", { 1, 3 * D, 4 }, filled(12 * D, 0.0)),
+            slots = tensor("I32", { 1 }, { 0 }),
+            snaps = tensor("I32", { tokens }, filled(tokens, -1)),
+        })
+        for _, y in ipairs(file:tensor("y").data) do assert(y - y == 0, "y is not finite") end
         return file:tensor("state").data
     end
 
     it("is finite at the strongest decay, which forgets, and at none, which keeps all", function()
-        for _, x in ipairs(state_after(function() return -5.0 end, 0.0)) do
+        for _, x in ipairs(state_after(function() return 100.0 end, -100.0)) do
             assert.truthy(x >= 0 and x < 0x1p-115)  -- exp(-80)
         end
-        assert.same(filled(D * D, 1.0), state_after(function() return 0.0 end, 0.0))
-        for _, x in ipairs(state_after(function(i) return i % 2 * -5.0 end, 1.0)) do
+        assert.same(filled(D * D, 1.0), state_after(function() return -100.0 end, -100.0))
+        for _, x in ipairs(state_after(function(i) return i % 2 * 200.0 - 100.0 end, 100.0)) do
             assert.truthy(x - x == 0)
         end
     end)

@@ -17,7 +17,13 @@ local function arg_of(family, name)
     end
 end
 
--- Families with a slot for each row, and of each the sample with the most rows.
+-- How many slots a shape has: one a row, or one a sequence of several rows.
+local function count_of(slots, s)
+    local extent = slots[3][1]
+    return type(extent) == "function" and extent(s) or s[extent]
+end
+
+-- Families with slots, and of each the sample with the most of them.
 local function with_slots()
     local files, jobs = {}, {}
     local pipe <close> = assert(io.popen("cd families && ls *.lua *.c"))
@@ -26,7 +32,9 @@ local function with_slots()
         local slots = arg_of(family, "slots")
         if slots and not slots.out then
             local most = family.check.samples[1]
-            for _, s in ipairs(family.check.samples) do most = s.M > most.M and s or most end
+            for _, s in ipairs(family.check.samples) do
+                most = count_of(slots, s) > count_of(slots, most) and s or most
+            end
             jobs[#jobs + 1] = { family = family, shape = most }
         end
     end
@@ -55,9 +63,9 @@ local function each_padding_row(job, slots, file, which, f)
     for _, arg in ipairs(job.family.args) do
         if is_row(arg) and which(arg) then
             local tensor = file[arg[1]]
-            local width = #tensor.data // job.shape.M
-            for m, slot in ipairs(slots) do
-                if slot < 0 then f(tensor, (m - 1) * width + 1, m * width) end
+            local width = #tensor.data // #slots  -- of the rows that share a slot
+            for i, slot in ipairs(slots) do
+                if slot < 0 then f(tensor, (i - 1) * width + 1, i * width) end
             end
         end
     end
