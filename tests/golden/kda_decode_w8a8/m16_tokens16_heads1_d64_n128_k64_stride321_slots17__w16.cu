@@ -319,7 +319,7 @@ LT_DEV void token_finish(bf16 *y, const float *token, int lane)
         if (lane + 32 * i < D) y[lane + 32 * i] = lt_f32_bf16(o[i] * scale * token[FACTOR + lane + 32 * i]);
 }
 
-LT_KERNEL(32 * ALL)
+LT_KERNEL(32 * ALL, 1)
 kda_decode_w8a8__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w16(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const e4m3 *w, const float *sw, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
 {
     LT_DYN_SHARED(float, tokens);
