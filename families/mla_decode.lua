@@ -45,6 +45,13 @@ end
 
 local function warps(s, v) return ceil(tiles(s, v), v.each) end
 
+-- Is there no room for fewer slices?
+local function is_coarsest(s, v, dev)
+    if v.slices == 1 then return true end
+    local fewer = { octets = v.octets, parts = v.parts, slices = v.slices // 2, each = v.each }
+    return bytes(s, fewer) > dev.shared
+end
+
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
 local function id(s, i, random)
     local m, j = i // s.WIDTH, i % s.WIDTH
@@ -102,7 +109,7 @@ return family("mla_decode", {
         return s.D % (64 * v.slices) == 0
             and (v.octets == 1 or s.HEADS > 24)  -- few heads leave the wave to the parts
             and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
-            and (blocks <= WAVE or v.slices == 1 or is_least(s, v))
+            and (blocks <= WAVE or is_coarsest(s, v, dev) or is_least(s, v))
             and warps(s, v) <= 16 and (v.each == 1 or warps(s, v) >= 4)
             and bytes(s, v) <= dev.shared
     end,

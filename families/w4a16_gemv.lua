@@ -42,8 +42,9 @@ return family("w4a16_gemv", {
         return ("mma.bf16_%s_%dx%d"):format(v.late == 1 and "sums" or "codes", v.parts, v.split)
     end,
     keep = function(s, v, dev)
-        return tile.is_kept(s, v, pairs_of(s), dev)
+        return v.block <= v.late and (v.late == 0 or v.split < 16)  -- a row of x for few tiles
             and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+            and tile.is_kept(s, v, pairs_of(s), dev)
             and v.block == (v.late == 1 and tile.can_stage(s, v, dev) and 1 or 0)
     end,
 

@@ -62,9 +62,10 @@ return family("w4a4_gemv", {
     },
     class = function(_, v) return ("%s_%dx%d"):format(kind(v), v.parts, v.split) end,
     keep = function(s, v, dev)
-        return tile.is_kept(s, v, pairs_of(s), dev)
-            and (v.mma == 1 or dev.nvf4 and v.late == 0)
+        return (v.mma == 1 or dev.nvf4 and v.late == 0)
+            and (v.late == 0 or v.split < 16)  -- a row of x for few tiles
             and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+            and tile.is_kept(s, v, pairs_of(s), dev)
             and unpacks_well(s, v, dev)
     end,
     template = function(_, v) return TEMPLATES[v.mma] end,

@@ -43,7 +43,8 @@ local KNOBS <const> = {
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 
 local function keep(s, v, dev)
-    return (v.mma == 1 or dev.nvf4) and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)
+    return (v.mma == 1 or dev.nvf4) and (v.late == 0 or v.tiles == 1)  -- registers for both chains
+        and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)
 end
 
 local function template(_, v) return TEMPLATES[v.mma] end

@@ -127,21 +127,23 @@ local function kept(record, family, s, dev)
     return v, family.class(s, v)
 end
 
--- The fastest right one of a shape's records that may run s. One that was timed beside others
--- counts before those that were timed briefly.
+-- A record that may run s, if it is faster than `best` or that is nil; else `best`. One that was
+-- timed beside others counts before those that were timed briefly.
+local function faster(best, record, family, s, dev, class)
+    if not RIGHT[record.status] then return best end
+    local v, own = kept(record, family, s, dev)
+    local pass = record.pass or 1
+    if not v or class and own ~= class then return best end
+    if best and (pass < best.pass or pass == best.pass and record.us >= best.us) then return best end
+    return { variant = v, knobs = record.knobs, class = own, us = record.us, pass = pass,
+        floor = record.floor, text = record.text, shape = record.shape, source = record.source }
+end
+
+-- The fastest right one of a shape's records that may run s.
 local function fastest(found, family, s, dev, class)
     local best
     for _, knobs in ipairs(found.knobs) do
-        local record = found.latest[knobs]
-        local v, own = nil, nil
-        if RIGHT[record.status] then v, own = kept(record, family, s, dev) end
-        local pass = record.pass or 1
-        if v and (not class or own == class) and (not best or pass > best.pass
-            or pass == best.pass and record.us < best.us) then
-            best = { variant = v, knobs = knobs, class = own, us = record.us, pass = pass,
-                floor = record.floor, text = record.text, shape = record.shape,
-                source = record.source }
-        end
+        best = faster(best, found.latest[knobs], family, s, dev, class)
     end
     return best
 end
@@ -191,19 +193,18 @@ function set:best(family, s, dev, class)
     end
 end
 
--- The best of each class at exactly this shape, by class, and the classes in the order in which
--- the family's variants have them.
+-- The best of each class at exactly this shape, by class, and the classes in alphabetical order.
 function set:classes(family, s, dev)
     local by_class, order = {}, {}
     local found = at_shape(self, family, shape.text(family, s))
-    for _, v in ipairs(found and variant.kept(family, s, dev) or {}) do
-        local class = family.class(s, v)
-        if by_class[class] == nil then
-            by_class[class] = fastest(found, family, s, dev, class) or false
-            if by_class[class] then order[#order + 1] = class end
-        end
+    for _, knobs in ipairs(found and found.knobs or {}) do
+        local record = found.latest[knobs]
+        local _, class = kept(record, family, s, dev)
+        local best = class and faster(by_class[class], record, family, s, dev)
+        if best and not by_class[class] then order[#order + 1] = class end
+        if best then by_class[class] = best end
     end
-    for class, best in pairs(by_class) do by_class[class] = best or nil end
+    table.sort(order)
     return by_class, order
 end
 

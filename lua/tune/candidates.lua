@@ -73,11 +73,11 @@ function candidates.write(self, job, c, fields)
     record.floor, record.seed = c.floor, self.seed
     for field, value in pairs(fields) do record[field] = value end
     local line = records.line(record)
+    self.has_written = true  -- before: an interrupt behind the append finds it so
     fault.reach(self.file:append(line))
     record = records.parse(line)
     self.known:add(record, "own")
     self.fresh[record] = true
-    self.has_written = true
     note(job, record)
     if not records.is_right(record) then reject(self, job, c, record) end
     lathe.debug(3, ("tune %s: %s %s"):format(c.name, record.status,

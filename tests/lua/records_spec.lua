@@ -46,8 +46,8 @@ describe("a set of records", function()
 
     it("has the best of each class that was proved right", function()
         assert.same({
-            "mma.f16_1x4 m1t2s4g1u2p1 4",
             "mma.f16_1x2 m1t1s2g2u2p1 9",
+            "mma.f16_1x4 m1t2s4g1u2p1 4",
             "2 0",
         }, answers("classes"))
     end)
