@@ -134,7 +134,9 @@ local function faster(best, record, family, s, dev, class)
     local v, own = kept(record, family, s, dev)
     local pass = record.pass or 1
     if not v or class and own ~= class then return best end
-    if best and (pass < best.pass or pass == best.pass and record.us >= best.us) then return best end
+    if best and (pass < best.pass or pass == best.pass and record.us >= best.us) then
+        return best
+    end
     return { variant = v, knobs = record.knobs, class = own, us = record.us, pass = pass,
         floor = record.floor, text = record.text, shape = record.shape, source = record.source }
 end

@@ -94,8 +94,8 @@ describe("kda", function()
         end
     end)
 
-    -- The state after 16 tokens of a head, of one that was 1 everywhere. bias(i): of k i's decay; b:
-    -- of which the sigmoid is beta.
+    -- The state after 16 tokens of a head, of one that was 1 everywhere. bias(i): of k i's decay;
+    -- b: of which the sigmoid is beta.
     local function state_after(bias, b)
         local tokens, stride, biases = 16, 5 * D + 1, {}
         local x = numbers(tokens * stride, 8, 0.25)
