@@ -1,6 +1,6 @@
 -- W4A16 GEMV: y[m,n] = sw[n] * sum over k of e2m1(w[n,k]) * ws[n,k/16] * x[m,k], NVFP4 weights,
 -- bf16 activations. The floor is N*K*9/16 bytes over the memory bandwidth; unpacking must stay
--- under 4 instructions a weight.
+-- under 4 instructions a weight. Where scales multiply sums, x from 2^64 on counts as infinite.
 local family = require("gen.family")
 local tile = require("gen.tile")
 
