@@ -325,8 +325,7 @@ describe("lathe gen", function()
                 last = name
             end
         end
-        assert.truthy(lathe("gen moe_router M=1 EXPERTS=4 TOPK=2 --json"):find('"variant":{}', 1,
-            true))
+        assert.truthy(lathe("gen dsa_expand M=1 K=512 --json"):find('"variant":{}', 1, true))
         for _, words in ipairs({ "plan --model tests/tiny --dry", "families" }) do
             local text = lathe("--json " .. words)
             for _ = 1, 3 do assert.equal(text, (lathe("--json " .. words))) end
