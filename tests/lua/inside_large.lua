@@ -10,7 +10,7 @@ local variant = require("gen.variant")
 
 local SEED <const> = 1
 local BLOCKS <const> = 131200  -- of 64 tokens of 512 bytes: more than 2^32
-local KDA <const> = { M = 1, HEADS = 64, D = 128 }
+local KDA <const> = { M = 1, TOKENS = 1, HEADS = 64, D = 128, N = 16384, K = 64, STRIDE = 24768 }
 
 -- Family; sizes of the small array; the size that grows, and to what; the argument that says where;
 -- other integers.
@@ -28,7 +28,7 @@ local CASES <const> = {
         (1 << 20) + 1, "block_table", { positions = 63 } },
     { "dsa_scores", { M = 1, TOKENS = 1, HEADS = 8, D = 128, POOLS = 16, SLOTS = 1, PAGES = 1 },
         "BLOCKS", (1 << 20) + 1, "block_table", { positions = 63 } },
-    { "kda_recurrent.rows", KDA, "SLOTS", (1 << 11) + 1, "slots" },
+    { "kda_decode.bf16", KDA, "SLOTS", (1 << 11) + 1, "slots", { snaps = -1 } },
 }
 local DRAW <const> = { bf16 = "normal", f32 = "normal", e4m3 = "bytes", e2m1x2 = "bytes" }
 
