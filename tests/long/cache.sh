@@ -23,6 +23,7 @@ grep -q FAILED "$work/first" && fail "the kernels do not build: $(tail -n 5 "$wo
 length=$((($(date +%s%N) - start) / 1000000))
 entries() { find "$LATHE_CACHE_DIR" -regextype posix-extended -regex '.*\.[0-9a-f]{16}' | wc -l; }
 kernels=$(entries)
+: >"$work/removed"
 [ "$kernels" -ge 20 ] || fail "there are $kernels kernels"
 
 # Empties the cache until the file `busy` goes; adds what it removed to the file `removed`.
