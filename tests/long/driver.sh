@@ -1,4 +1,4 @@
 #!/bin/bash
 # Every command that a GPU runs, with more failing calls of the driver than `make test` takes.
 set -u
-tests/fault/driver.sh "$1" "${POINTS:-2}"
+tests/fault/driver.sh "$1" "${POINTS:-1}"
