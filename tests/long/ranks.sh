@@ -2,11 +2,13 @@
 # The tiny model on 2 and 3 ranks of the CPU device, in lockstep, with the sums that a communicator
 # would make: what comes out is the whole model's. Both recipes.
 #
-# logits: rms difference of the joined logits from the whole model's; their rms is 3.2.
-#   reference 0.033: both sides round to bf16 everywhere and differ where y is rounded: once on one
+# logits: rms difference of the joined logits from the whole model's, whose rms is 3.2: of all
+#   tokens, and of those that take the same experts in every layer. turned: tokens that do not.
+#   reference 0.033 of the second: both sides round to bf16 everywhere and differ where y is rounded: once on one
 #   side, on each rank and once more on the other. All the roundings to bf16 together put this model
-#   0.0333 away from float32 (tests/long/model.sh allows twice that), these few no further.
-#   card 0.244: what is not stored in NVFP4 or E4M3 is quantised, here a slice and there the whole,
+#   0.0333 away from float32 (tests/long/model.sh allows twice that), these few no further. Of 168
+#   choices of experts some are nearer to a tie than that: at most 4 of the 24 tokens.
+#   card 0.244 of all: what is not stored in NVFP4 or E4M3 is quantised, here a slice and there the whole,
 #   under other scales. Each side is 0.122 away from float32.
 # Then the steps whose value is partial, with equal inputs on both sides, the worst of each kind:
 # the rms of the difference
@@ -53,7 +55,8 @@ for ranks in 2 3; do
         echo "$recipe.$ranks: $steps partial steps, not 144"
         failed=1
     done
-    holds reference.$ranks logits 2 0.033
+    holds reference.$ranks turned 2 4
+    holds reference.$ranks logits 3 0.033
     holds card.$ranks logits 2 0.244
     for kind in KDA_BACK DSA_PROJ MOE_COMBINE; do holds reference.$ranks $kind 3 1; done
     for kind in KDA_BACK MOE_COMBINE; do holds card.$ranks $kind 2 0.2; done

@@ -94,22 +94,50 @@ end
 
 local function rms(sum, count) return (sum / count) ^ 0.5 end
 
--- The model by itself and the ranks by themselves: how far their logits are from each other.
+-- The experts of each row, in order, where a step chooses them; else nil.
+local function experts_of(step, outputs)
+    if step.kernel.family.name ~= "moe_router" then return nil end
+    local ids, rows = aids.read(outputs[1]), {}
+    local topk = step.kernel.shape.TOPK
+    for row = 1, outputs[1].param.bytes // 4 // topk do
+        local list = {}
+        for i = 1, topk do list[i] = ids:at((row - 1) * topk + i - 1) end
+        table.sort(list)
+        rows[row] = table.concat(list, " ")
+    end
+    return rows
+end
+
+-- The model by itself and the ranks by themselves: how far their logits are from each other, of all
+-- tokens and of those that take the same experts; how many take others: a near-tie falls either
+-- way.
 local function compare_logits(whole, ranks)
-    local want, off, tokens = {}, 0.0, 0
-    read_prompt({ whole }, function() end, function(programs, row)
+    local want, routes, met, turned = {}, {}, 0, {}
+    local off, off_alike, tokens, alike = 0.0, 0.0, 0, 0
+    read_prompt({ whole }, function(step, outputs)
+        routes[#routes + 1] = experts_of(step, outputs[1])
+    end, function(programs, row)
         want[#want + 1] = joined({ whole }, programs, row)
     end)
     read_prompt(ranks, function(step, outputs)
         if step.partial then all_reduce(outputs, #ranks) end
+        local rows = experts_of(step, outputs[1])
+        met = met + (rows and 1 or 0)
+        for row, experts in ipairs(rows or {}) do
+            if experts ~= routes[met][row] then turned[tokens + row] = true end
+        end
     end, function(programs, row)
         local got = joined(ranks, programs, row)
         tokens = tokens + 1
         assert(#got == VOCAB)
-        for i, x in ipairs(got) do off = off + (x - want[tokens][i]) ^ 2 end
+        local own = 0.0
+        for i, x in ipairs(got) do own = own + (x - want[tokens][i]) ^ 2 end
+        off = off + own
+        if not turned[tokens] then alike, off_alike = alike + 1, off_alike + own end
     end)
     print(("tokens %d"):format(tokens))
-    print(("logits %.5f"):format(rms(off, tokens * VOCAB)))
+    print(("turned %d"):format(tokens - alike))
+    print(("logits %.5f %.5f"):format(rms(off, tokens * VOCAB), rms(off_alike, alike * VOCAB)))
 end
 
 -- Of one step: the difference of sum and y as a part of y, and as a part of what it is at most
