@@ -5,9 +5,10 @@
 # logits: rms difference of the joined logits from the whole model's, whose rms is 3.2: of all
 #   tokens, and of those that take the same experts in every layer. turned: tokens that do not.
 #   reference 0.033 of the second: both sides round to bf16 everywhere and differ where y is
-#   rounded: once on one side, on each rank and once more on the other. All the roundings to bf16 together put this model
-#   0.0333 away from float32 (tests/long/model.sh allows twice that), these few no further. Of 168
-#   choices of experts some are nearer to a tie than that: at most 4 of the 24 tokens.
+#   rounded: once on one side, on each rank and once more on the other. All the roundings to bf16
+#   together put this model 0.0333 away from float32 (tests/long/model.sh allows twice that), these
+#   few no further. Of 168 choices of experts some are nearer to a tie than that: at most 4 of the
+#   24 tokens.
 #   card 0.244 of all: what is not stored in NVFP4 or E4M3 is quantised, here a slice and there the
 #   whole, under other scales. Each side is 0.122 away from float32.
 # Then the steps whose value is partial, with equal inputs on both sides, the worst of each kind:
