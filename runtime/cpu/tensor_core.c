@@ -147,7 +147,8 @@ static inline void decode_as(line *to, format of, int point)
     }
 }
 
-static inline void gather(line *a, line *b, const lt_fragments *f, format of)
+static inline __attribute__((always_inline)) void gather(line *a, line *b, const lt_fragments *f,
+                                                         format of)
 {
     for (int l = 0; l < LANES; l++) {
         const int group = l >> 2, t = l & 3;
@@ -354,7 +355,9 @@ static void run_nvf4(uint32_t d[LANES][4], const lt_fragments *f)
     }
 }
 
-void lt_tensor_core(int kind, int model, const lt_fragments *f)
+/* With AVX2 a vector's elements are shifted by counts of their own: eight terms are cut at once. */
+__attribute__((target_clones("avx2", "default"))) void lt_tensor_core(int kind, int model,
+                                                                      const lt_fragments *f)
 {
     uint32_t d[LANES][4]; /* d may be c, which all lanes have to read first */
     switch (kind) {
