@@ -198,23 +198,28 @@ static int time_steps(lt_device *dev, const lt_step *steps, int count, bool brie
 struct lt_graph {
     const lt_step *steps;
     int count;
+    bool replayed; /* to its end */
 };
 
 static int record(lt_device *dev, const lt_step *steps, int count, lt_graph **out, lt_err *err)
 {
     lt_graph *g = malloc(sizeof *g);
     if (!g) return lt_fail(err, "device %s: out of memory for a sequence", dev->info.name);
-    *g = (lt_graph){steps, count};
+    *g = (lt_graph){steps, count, false};
     *out = g;
     return 0;
 }
 
+/* The first replay shows that no launch reads too early: order and arguments stay the same. */
 static int replay(lt_device *dev, lt_graph *g, lt_err *err)
 {
     for (int i = 0; i < g->count; i++) {
         const lt_step *s = &g->steps[i];
-        if (launch(dev, s->kernel, &s->launch, s->args, err)) return -1;
+        lt_launch l = s->launch;
+        l.programmatic = l.programmatic && !g->replayed;
+        if (launch(dev, s->kernel, &l, s->args, err)) return -1;
     }
+    g->replayed = true;
     return 0;
 }
 

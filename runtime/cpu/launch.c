@@ -3,8 +3,9 @@
  *
  * Programmatic dependent launch is played as its worst case. What stands in front of lt_pdl_wait is
  * run for all blocks before anything else, while what launches in flight may write is out of reach
- * and nothing can be written; that pass is thrown away. In flight is the launch in front: it lets
- * the next one begin after its own wait, when all in front of it have ended. */
+ * and nothing can be written; that pass is thrown away. A sequence that ran to its end once has it
+ * no more (replay). In flight is the launch in front: it lets the next one begin after its own
+ * wait, when all in front of it have ended. */
 #include "emulator.h"
 
 #include <stdlib.h>

@@ -253,6 +253,43 @@ static void what_runs_ahead_leaves_no_trace(void **state)
     }
 }
 
+/* first and then k as a sequence, replayed twice; the sequence's last answer */
+static int replay_twice(chain *t, lt_kernel *k)
+{
+    const lt_launch l = {.grid = {BLOCKS, 1, 1}, .block = {N, 1, 1}};
+    lt_step steps[] = {{t->first, l, {{t->a, 0}, {t->b, 0}}},
+                       {k, l, {{t->w, 0}, {t->b, 0}, {t->c, 0}}}};
+    steps[1].launch.programmatic = true;
+    lt_graph *g = NULL;
+    assert_int_equal(t->dev->ops->record(t->dev, steps, 2, &g, &t->err), 0);
+    const int once = t->dev->ops->replay(t->dev, g, &t->err);
+    const int again = t->dev->ops->replay(t->dev, g, &t->err);
+    t->dev->ops->forget(t->dev, g);
+    assert_int_equal(once, again);
+    return again;
+}
+
+/* Only a sequence that has been right is played without the pass ahead. */
+static void each_replay_of_a_sequence_that_reads_too_early_is_named(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < lt_countof(plays); p++) {
+        chain t;
+        begin(&t, plays[p]);
+        lt_kernel *bad = kernel(&t, "bad",
+                                "LT_KERNEL(64) k(const float *w, const float *x, float *y) {\n"
+                                " const int i = blockIdx.x * 64 + threadIdx.x;\n"
+                                " const float v = x[i];\n lt_pdl_wait();\n y[i] = v * w[i];\n}",
+                                "w x y!");
+        assert_int_equal(replay_twice(&t, bad), -1);
+        if (!strstr(t.err.text, "reads 'x' before lt_pdl_wait")) fail_msg("%s", t.err.text);
+        if (replay_twice(&t, t.good)) fail_msg("%s", t.err.text);
+        assert_true(value(&t, t.c) == 6);
+        t.dev->ops->unload(t.dev, bad);
+        end(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +301,7 @@ int main(void)
         cmocka_unit_test(what_the_launch_before_the_last_wrote_may_be_read_early),
         cmocka_unit_test(letting_the_next_begin_before_the_wait_is_named),
         cmocka_unit_test(what_runs_ahead_leaves_no_trace),
+        cmocka_unit_test(each_replay_of_a_sequence_that_reads_too_early_is_named),
     };
     lt_err err;
     const int failed = cmocka_run_group_tests_name("the device as it is", tests, NULL, NULL);
