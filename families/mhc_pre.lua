@@ -15,6 +15,7 @@ local STEP <const> = 64                                -- columns that a warp re
 local WIDE <const> = 4096                              -- columns of a row that has `steps` a block
 local LOAD <const> = 8                                 -- of them, a lane
 local GROUP <const> = 16                               -- codes that share a scale
+local MOST_SHARED <const> = 2048                       -- columns of all rows of a block
 local MOST_BLOCKS <const> = 64                         -- wait for each other: on any GPU all run
 
 local function slice(s, v) return STEP * v.steps * tile.ceil(s.H, WIDE) end
@@ -36,12 +37,14 @@ local function scratch(s, v)
 end
 
 local KNOBS <const> = {
-    { "steps", 2, 1 },       -- of 64 columns, that a block takes
+    { "steps", 4, 2, 1 },    -- of 64 columns, that a block takes
     { "rows", 1, 2, 4, 8 },  -- that a block carries: reuse of fn
 }
 local function class(s, v) return ("slice%d"):format(slice(s, v)) end
-local function keep(s, v)
-    return (v.rows == 1 or v.rows < 2 * s.M) and (v.steps == 1 or s.H > STEP)
+-- Where blocks run one after another, each that waits for another begins again: few wide ones.
+local function keep(s, v, dev)
+    return (v.steps < 4 or dev.sms == 1 and v.rows * slice(s, v) <= MOST_SHARED)
+        and (v.rows == 1 or v.rows < 2 * s.M) and (v.steps == 1 or s.H > STEP)
         and slices(s, v) * groups(s, v) <= MOST_BLOCKS
 end
 local function launch(s, v)

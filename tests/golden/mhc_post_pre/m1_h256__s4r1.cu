@@ -1,7 +1,7 @@
-/* family mhc_post_pre rev 1, shape m1_h256, variant s2r1, class slice128 */
+/* family mhc_post_pre rev 1, shape m1_h256, variant s4r1, class slice256 */
 // mhc_post of the columns of a block's slice, then mhc_pre of them. comb is balanced in front of the wait: its logits
 // were written before the kernel that wrote y began.
-enum { M = 1, H = 256, STEPS = 2, ROWS = 1 };
+enum { M = 1, H = 256, STEPS = 4, ROWS = 1 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
 // where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
 // sum depends on SLICE and H alone.
@@ -309,7 +309,7 @@ LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const floa
 }
 
 LT_KERNEL(THREADS, 2)
-mhc_post_pre__m1_h256__s2r1(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
+mhc_post_pre__m1_h256__s4r1(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
@@ -358,5 +358,5 @@ mhc_post_pre__m1_h256__s2r1(bf16 *xn, float *streams, float *next_post, float *n
     if (threadIdx.x == 0) turns[block] = turn;
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mhc_post_pre__m1_h256__s2r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(float **)a[3], *(const float **)a[4], *(const float **)a[5], *(const bf16 **)a[6], *(const bf16 **)a[7], *(const float **)a[8], *(const float **)a[9], *(const bf16 **)a[10], *(u32 **)a[11], *(u32 **)a[12]); }
+void lt_entry(void **a) { mhc_post_pre__m1_h256__s4r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(float **)a[3], *(const float **)a[4], *(const float **)a[5], *(const bf16 **)a[6], *(const bf16 **)a[7], *(const float **)a[8], *(const float **)a[9], *(const bf16 **)a[10], *(u32 **)a[11], *(u32 **)a[12]); }
 #endif

@@ -1,7 +1,6 @@
-/* family mhc_post_pre_quant rev 1, shape m1_h256, variant s2r1, class slice128 */
-// mhc_post of the columns of a block's slice, then mhc_pre of them. comb is balanced in front of the wait: its logits
-// were written before the kernel that wrote y began.
-enum { M = 1, H = 256, STEPS = 2, ROWS = 1 };
+/* family mhc_pre rev 2, shape m1_h256, variant s4r1, class slice256 */
+// Blocks of a row take SLICE columns of all streams each, and meet once.
+enum { M = 1, H = 256, STEPS = 4, ROWS = 1 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
 // where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
 // sum depends on SLICE and H alone.
@@ -200,170 +199,14 @@ LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE]
     }
     __syncthreads();
 }
-// comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: in registers a pass is 100 cycles, and no lane waits for another.
-enum { PASSES = 20 };
-#define COMB_EPS 0x1.0c6f7ap-20f
-
-// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
-// then squared. No branch, unlike the division, so that four of them overlap.
-LT_DEV float reciprocal(float x)
-{
-    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
-    const float e = fmaf(-x, y, 1.0f);
-    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
-    return fmaf(y, fmaf(-x, y, 1.0f), y);
-}
-
-// Lane 4 i + j, and 16 lanes on once more: softmax over j.
-LT_DEV float softmax_of_four(float v)
-{
-    float largest = v, other = lt_shfl_xor_f32(0xffffffffu, v, 1);
-    largest = other > largest ? other : largest;
-    other = lt_shfl_xor_f32(0xffffffffu, largest, 2);
-    largest = other > largest ? other : largest;
-    const float e = lt_exp(v - largest);
-    float sum = e + lt_shfl_xor_f32(0xffffffffu, e, 1);
-    sum += lt_shfl_xor_f32(0xffffffffu, sum, 2);
-    return e / sum + COMB_EPS;
-}
-
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
-// denominators are from 1.
-LT_DEV float balance(float *by, const float *other, const float *a, int i_step, int j_step)
-{
-    float far = 0.0f;
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        const float *mine = a + i * i_step;
-        float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
-        sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
-        const float total = fmaf(by[i], sum, COMB_EPS), off = fabsf(total - 1.0f);
-        by[i] = by[i] * reciprocal(total);
-        far = off > far ? off : far;
-    }
-    return far;
-}
-
-// comb[i,j] = row[i] * a[i,j] * column[j]. Eps counts as where rows and columns are divided in turn. Columns that a
-// pass finds balanced to 2^-22 stay so: what is left of the passes would not move comb by 1e-5.
-LT_DEV void balance_all(float *comb, const float *a)
-{
-    float row[4], column[4];
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) row[i] = column[i] = 1.0f;
-    float far = balance(column, row, a, 1, 4);
-    LT_UNROLL(1)
-    for (int pass = 1; pass < PASSES && far > 0x1p-22f; pass++) {
-        balance(row, column, a, 4, 1);
-        far = balance(column, row, a, 1, 4);
-    }
-    LT_UNROLL(16)
-    for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
-}
-
-// comb of the logits at mix: all 16 in every lane. room: 16 floats of shared memory, this warp's.
-LT_DEV void comb_of(float *comb, const float *mix, float *room, int lane)
-{
-    float a[16];
-    const float mine = softmax_of_four(lt_bits_f32(lt_ld32_fresh(mix + lane % 16)));
-    if (lane < 16) room[lane] = mine;
-    __syncwarp();
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) {
-        const float4 four = lt_ld128f(room + 4 * i);
-        a[4 * i] = four.x, a[4 * i + 1] = four.y, a[4 * i + 2] = four.z, a[4 * i + 3] = four.w;
-    }
-    balance_all(comb, a);
-}
-// Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
-LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
-
-LT_DEV float nvfp4_amax(u32 two, float amax)
-{
-    return larger(fabsf(lt_bf16hi_f32(two)), larger(fabsf(lt_bf16lo_f32(two)), amax));
-}
-
-LT_DEV e4m3 nvfp4_scale(float amax, float over_gs) { return lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs); }
-
-LT_DEV float nvfp4_inverse(e4m3 scale, float gs)
-{
-    const float s = lt_e4m3_f32(scale);
-    return s > 0.0f ? 1.0f / (s * gs) : 0.0f;
-}
-
-LT_DEV u32 nvfp4_codes(u32 two, float inverse)  // a byte
-{
-    return lt_f32_e2m1(lt_bf16lo_f32(two) * inverse) | lt_f32_e2m1(lt_bf16hi_f32(two) * inverse) << 4;
-}
-
-// Two lanes have a group: eight values each. The scale, in both; their codes.
-LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
-{
-    float amax = 0.0f;
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) amax = nvfp4_amax(word[i], amax);
-    amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, 1), amax);
-    const e4m3 scale = nvfp4_scale(amax, over_gs);
-    const float inverse = nvfp4_inverse(scale, gs);
-    *codes = 0;
-    LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) *codes |= nvfp4_codes(word[i], inverse) << i * 8;
-    return scale;
-}
-
-// comb and post of the site in front, a warp a row.
-LT_DEV void balance_rows(float (*comb)[16], float (*of_y)[STREAMS], const float *mix, const float *post, int m0,
-                         int warp, int lane)
-{
-    float all[16];
-    if (warp >= ROWS || m0 + warp >= M) return;
-    const float gate = lt_bits_f32(lt_ld32_fresh(post + (m0 + warp) * STREAMS + lane % STREAMS));
-    comb_of(all, mix + (m0 + warp) * 16, comb[warp], lane);
-    __syncwarp();
-    LT_UNROLL(16)
-    for (int i = 0; i < 16; i++)
-        if (lane == 0) comb[warp][i] = all[i];
-    if (lane < STREAMS) of_y[warp][lane] = gate;
-}
-
-// Column d of the slice x of a row: what its streams become.
-LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const float *comb, const float *of_y, int d)
-{
-    float old[STREAMS];
-    LT_UNROLL(STREAMS)
-    for (int i = 0; i < STREAMS; i++) old[i] = streams[(size_t)i * H];
-    const float value = lt_bf16_f32(*y);
-    LT_UNROLL(STREAMS)
-    for (int j = 0; j < STREAMS; j++) {
-        float sum = of_y[j] * value;
-        LT_UNROLL(STREAMS)
-        for (int i = 0; i < STREAMS; i++) sum = fmaf(comb[i * STREAMS + j], old[i], sum);
-        x[j * SLICE + d] = sum;
-    }
-}
-
-// Eight lanes quantise 16 columns, two each; lane 0 of them writes the scale.
-LT_DEV void quantise(u8 *q, e4m3 *qs, u32 two, float gs, float over_gs, int is_inside, int lane)
-{
-    float amax = nvfp4_amax(two, 0.0f);
-    LT_UNROLL(3)
-    for (int i = 1; i < 8; i *= 2) amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, i), amax);
-    const e4m3 of_group = nvfp4_scale(amax, over_gs);
-    if (!is_inside) return;
-    *q = (u8)nvfp4_codes(two, nvfp4_inverse(of_group, gs));
-    if (lane % 8 == 0) *qs = of_group;
-}
 
 LT_KERNEL(THREADS, 2)
-mhc_post_pre_quant__m1_h256__s2r1(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, const float *input_scale, u32 *sums, u32 *turns)
+mhc_pre__m1_h256__s4r1(bf16 *xn, float *post, float *mix, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
     LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
     LT_SHARED2(float, total, ROWS, VALUES);
-    LT_SHARED2(float, comb, ROWS, 16);
-    LT_SHARED2(float, of_y, ROWS, STREAMS);
     LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
     uint4 weights[DOTS][LOADS];
 
@@ -372,41 +215,26 @@ mhc_post_pre_quant__m1_h256__s2r1(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *s
     if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
     const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
     const u32 norm_pair = column + d0 < H ? *(const u32 *)(norm + column + d0) : 0;
-    const float of_all = *input_scale, over = 1.0f / of_all;
-    balance_rows(comb, of_y, mix, post, m0, warp, lane);
-    if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
-    __syncthreads();
     lt_pdl_wait();
     lt_pdl_launch();
     const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < ROWS * SLICE; i += THREADS) {
-        const int r = i / SLICE, d = i % SLICE, m = m0 + r;
-        if (column + d < H && m < M)
-            mix_column(x[r], streams + (size_t)m * STREAMS * H + column + d, y + (size_t)m * H + column + d, comb[r],
-                       of_y[r], d);
-        else
-            for (int j = 0; j < STREAMS; j++) x[r][j * SLICE + d] = 0.0f;
+    for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {
+        const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;  // of all streams
+        x[0][i] = d < H && at < M * STREAMS ? streams[(size_t)at * H + d] : 0.0f;
     }
+    if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
     __syncthreads();
     meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
     LT_UNROLL(1)
     for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
-        const size_t at = (size_t)m * H + column + d0;
-        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + d0, norm_pair, total[r],
-                                       constants, i % PARTS == 0, lane);
-        if (column + d0 < H) *(u32 *)(xn + at) = two;
-        quantise(q + at / 2, qs + at / 16, two, of_all, over, column + d0 < H, lane);
-    }
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < ROWS * STREAMS * SLICE; i += THREADS) {
-        const int d = column + i % SLICE, at = m0 * STREAMS + i / SLICE;
-        if (d < H && at < M * STREAMS) streams[(size_t)at * H + d] = x[0][i];
+        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, x[r] + d0, norm_pair, total[r], constants,
+                                       i % PARTS == 0, lane);
+        if (column + d0 < H) *(u32 *)(xn + (size_t)m * H + column + d0) = two;
     }
     if (threadIdx.x == 0) turns[block] = turn;
-    if (column == 0 && threadIdx.x < ROWS && m0 + threadIdx.x < M) gs[m0 + threadIdx.x] = of_all;
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mhc_post_pre_quant__m1_h256__s2r1(*(bf16 **)a[0], *(u8 **)a[1], *(e4m3 **)a[2], *(float **)a[3], *(float **)a[4], *(float **)a[5], *(float **)a[6], *(const float **)a[7], *(const float **)a[8], *(const bf16 **)a[9], *(const bf16 **)a[10], *(const float **)a[11], *(const float **)a[12], *(const bf16 **)a[13], *(const float **)a[14], *(u32 **)a[15], *(u32 **)a[16]); }
+void lt_entry(void **a) { mhc_pre__m1_h256__s4r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(u32 **)a[8], *(u32 **)a[9]); }
 #endif
