@@ -150,7 +150,7 @@ local function moe(w, c, layer)
     local n, k = w.n, c.experts_topk
     w:op("MOE_ROUTER", "moe_router", { M = n.M, N = c.experts, TOPK = k, K = n.H }, {
         ids = "ids", weights = "weights", x = "xn", factor = "/routed_scale",
-        w = w:tiled({ layer["router.weight"] }), bias = w:plain(layer["router.bias"], "f32"),
+        w = w:rows({ layer["router.weight"] }, "bf16"), bias = w:plain(layer["router.bias"], "f32"),
     })
     w:experts("MOE_EXPERTS", "gate_up", "xn", c,
         { layer["experts.gate"], layer["experts.up"] })

@@ -76,11 +76,6 @@ function wiring:plain(parts, format)
     return array_of(self:weight("plain", parts, format), "data")
 end
 
--- The stacked rows of parts as bf16, in tiles.
-function wiring:tiled(parts)
-    return array_of(self:weight("rows", parts, "bf16", parts), "w")
-end
-
 -- A buffer that lives as long as the sequence; fill: its first bytes, 0xff where nothing is said.
 function wiring:state(name, ctype, extents, fill)
     local key = self:name(name)
