@@ -77,7 +77,7 @@ build_one() {
     said=$("$LATHE" build $1 2>&1)
     local status=$?
     case $said in *"no compiler"*) echo "no compiler" ;; *) [ $status = 0 ] && echo built ;; esac
-    [ $status = 0 ] || echo "$said"
+    [ $status = 0 ] || echo "lathe build $1: $said"
 }
 export -f build_one
 
@@ -90,6 +90,7 @@ run_compile() {
     all=$(wc -l <"$words")
     built=$(grep -c '^built$' "$log")
     without=$(grep -c '^no compiler$' "$log")
+    sed -i '/^built$/d' "$log" # what is left is what went wrong
     count compile 0 "$log" "$built" $((all - built - without)) "$without"
 }
 

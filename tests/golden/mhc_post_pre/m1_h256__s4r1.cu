@@ -308,7 +308,7 @@ LT_DEV void mix_column(float *x, const float *streams, const bf16 *y, const floa
     }
 }
 
-LT_KERNEL(THREADS, 2)
+LT_KERNEL(THREADS, 1)
 mhc_post_pre__m1_h256__s4r1(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -355,7 +355,7 @@ LT_DEV void quantise(u8 *q, e4m3 *qs, u32 two, float gs, float over_gs, int is_i
     if (lane % 8 == 0) *qs = of_group;
 }
 
-LT_KERNEL(THREADS, 2)
+LT_KERNEL(THREADS, 1)
 mhc_post_pre_quant__m1_h256__s4r1(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, const float *input_scale, u32 *sums, u32 *turns)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
