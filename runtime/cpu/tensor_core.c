@@ -355,9 +355,8 @@ static void run_nvf4(uint32_t d[LANES][4], const lt_fragments *f)
     }
 }
 
-/* With AVX2 a vector's elements are shifted by counts of their own: eight terms are cut at once. */
-__attribute__((target_clones("avx2", "default"))) void lt_tensor_core(int kind, int model,
-                                                                      const lt_fragments *f)
+static inline __attribute__((always_inline)) void compute(int kind, int model,
+                                                          const lt_fragments *f)
 {
     uint32_t d[LANES][4]; /* d may be c, which all lanes have to read first */
     switch (kind) {
@@ -373,4 +372,18 @@ __attribute__((target_clones("avx2", "default"))) void lt_tensor_core(int kind, 
     default: run_nvf4(d, f);
     }
     for (int l = 0; l < LANES; l++) memcpy(f->d[l], d[l], sizeof d[l]);
+}
+
+/* A vector's elements are shifted by counts of their own: eight terms are cut at once. */
+static __attribute__((target("avx2"))) void compute_avx2(int kind, int model, const lt_fragments *f)
+{
+    compute(kind, model, f);
+}
+
+void lt_tensor_core(int kind, int model, const lt_fragments *f)
+{
+    if (__builtin_cpu_supports("avx2"))
+        compute_avx2(kind, model, f);
+    else
+        compute(kind, model, f);
 }
