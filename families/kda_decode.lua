@@ -1,9 +1,9 @@
 -- KDA between its two projections: causal convolution of q, k and v (a window of four values a
 -- channel) with SiLU, L2 norms of q and k, the products that give a decay a key channel and a gate
 -- a value channel, the gated delta rule on a state S[k][v] of f32 a head, and the gated RMS norm of
--- what it gives. Rows of x are q | k | v | f_a | g_a | b, a block has a head.
+-- what it gives. Rows of x are q | k | v | f_a | g_a | b, a block has a head, or a cluster has.
 -- Bound by the state, which is read and written once for all tokens of a sequence, 2.88 MB at 22
--- heads of 128, through as many multiprocessors as there are heads; and by what depends on each
+-- heads of 128, through as many multiprocessors as there are blocks; and by what depends on each
 -- other: load, sums over k, their exchange, store.
 -- NaN or infinity in q, k, f_a or b makes its head's state and rows NaN, in v its column's state
 -- and its head's rows, in g_a rows; a slot is never computed from x. Snapshots are slots of the
@@ -16,8 +16,11 @@ local HELPERS <const> = 3   -- warps without a state
 
 local function channels(s) return 3 * s.HEADS * s.D end
 local function sequences(s) return s.M // s.TOKENS end
-local function cols(s) return s.D > 64 and 32 or s.D > 32 and 16 or 8 end  -- threads of a row of S
-local function runs(s, v) return 32 * v.warps // cols(s) end  -- of k
+local function cols(s, v)  -- threads of a row of the block's columns of S
+    local width = s.D // v.split
+    return width > 64 and 32 or width > 32 and 16 or 8
+end
+local function runs(s, v) return 32 * v.warps // cols(s, v) end  -- of k
 local function steps(s, v) return tile.ceil(s.D, runs(s, v)) end      -- k of a run
 
 local function serves(s)
@@ -32,13 +35,23 @@ local function serves(s)
     return true
 end
 
--- What fixes the sums over k: a run's k one after the other, then the runs.
-local function class(s, v) return ("delta%dx%d"):format(runs(s, v), steps(s, v)) end
+-- What fixes the sums: over k a run's one after the other, then the runs; over the columns those of
+-- a block, then the blocks.
+local function class(s, v)
+    local blocks = v.split > 1 and ("_%d"):format(v.split) or ""
+    return ("delta%dx%d%s"):format(runs(s, v), steps(s, v), blocks)
+end
+
+local function keep(s, v)
+    if v.split == 1 then return v.warps == 16 end
+    return s.D % (16 * v.split) == 0 and v.split * v.warps <= 32 and v.split * v.warps >= 16
+end
 
 local function launch(s, v)
     return {
-        grid = { s.HEADS, sequences(s), 1 }, block = 32 * (v.warps + HELPERS),
-        shared = 4 * s.TOKENS * (5 * runs(s, v) * steps(s, v) + 4),
+        grid = { s.HEADS * v.split, sequences(s), 1 }, cluster = v.split,
+        block = 32 * (v.warps + HELPERS),
+        shared = 4 * s.TOKENS * (5 * runs(s, v) * steps(s, v) + (v.split > 1 and 8 or 4)),
     }
 end
 
@@ -51,7 +64,10 @@ local function work(s, weight_bytes)
     }
 end
 
-local KNOBS <const> = { { "warps", 16 } }  -- that share the k of a block's state
+local KNOBS <const> = {
+    { "warps", 16, 8, 4 },  -- that share the k of a block's state
+    { "split", 1, 4, 2 },   -- blocks that share a head's columns: a cluster
+}
 
 -- Taps of every other head are so small that the norm's 1e-6 shows.
 local function draw_taps(s, i, random)
@@ -120,7 +136,7 @@ local w8a8 = family("kda_decode.w8a8", {
     },
     knobs = KNOBS,
     class = class,
-    keep = function(_, v) return v.warps > 0 end,
+    keep = keep,
     template = function() return "kda_decode" end,
     launch = launch,
     work = function(s) return work(s, s.N * (s.K + 4)) end,
@@ -148,7 +164,7 @@ local bf16 = family("kda_decode.bf16", {
     },
     knobs = KNOBS,
     class = class,
-    keep = function(_, v) return v.warps > 0 end,
+    keep = keep,
     template = function() return "kda_decode" end,
     launch = launch,
     work = function(s) return work(s, 2 * s.N * s.K) end,

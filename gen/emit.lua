@@ -15,6 +15,7 @@ local PRELUDES <const> = {
     cuda = { "templates/prelude/cuda.h", "templates/prelude/exact.h" },
     cpu = { "templates/prelude/cpu.h" },  -- the host has exact.h's functions as symbols
 }
+local CLUSTER <const> = { cuda = "templates/prelude/cluster.h" }  -- where launch has clusters
 
 -- An error in a field of a family: at the first line of the function to blame, which may be the
 -- field itself, else in its file.
@@ -141,9 +142,10 @@ local function joined(...)
 end
 
 -- The prelude without and with #line. None of its files ends in the middle of a line.
-local function prelude_of(target, read)
+local function prelude_of(target, has_clusters, read)
     local plain, directed = "", ""
-    for _, path in ipairs(PRELUDES[target.prelude]) do
+    local more = has_clusters and { CLUSTER[target.prelude] } or {}
+    for _, path in ipairs(joined(PRELUDES[target.prelude], more)) do
         local source = read(path)
         if not source then error(("prelude %s: not found"):format(path), 0) end
         plain = plain .. source
@@ -168,13 +170,14 @@ function emit.kernel(job)
     local body = template.render(path, source, names, { read = read })
     local lines = joined(template.lines("generated", head(family, s, v, class)), body,
         template.lines("generated", entry(kernel, params)))
-    local prelude, directed = prelude_of(target, read)
+    local normal = launch_of(family, s, v, dev, target)
+    local prelude, directed = prelude_of(target, normal.cluster ~= nil, read)
     local text = template.print(lines, false)
 
     return {
         name = kernel, arch = job.arch, model = target.model, class = class,
         family = family, shape = s, variant = v, params = params,
-        launch = launch_of(family, s, v, dev, target), work = work_of(family, s),
+        launch = normal, work = work_of(family, s),
         prelude = prelude, text = text, plain = prelude .. text,
         source = directed .. template.print(lines, true),
     }

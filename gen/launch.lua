@@ -1,4 +1,5 @@
--- The launch of a kernel: grid, block and dynamic shared memory, held against what an arch allows.
+-- The launch of a kernel: grid, clusters of its blocks, block and dynamic shared memory, held
+-- against what an arch allows.
 local message = require("gen.message")
 
 local launch = {}
@@ -6,7 +7,8 @@ local launch = {}
 local WARP <const> = 32
 local MOST_THREADS <const> = 1024                         -- a block
 local MOST_BLOCKS <const> = { 2147483647, 65535, 65535 }  -- x, y, z
-local LEGAL <const> = { "grid", "block", "shared" }
+local MOST_CLUSTER <const> = 8                            -- blocks, on every GPU
+local LEGAL <const> = { "grid", "cluster", "block", "shared" }
 
 local function is_count(x, least) return math.type(x) == "integer" and x >= least end
 
@@ -23,6 +25,17 @@ local function grid_of(raw)
         grid[i] = n
     end
     return grid
+end
+
+local function cluster_fault(cluster, grid)
+    if cluster == nil then return end
+    if not is_count(cluster, 1) or cluster > MOST_CLUSTER then
+        return ("cluster must be an integer from 1 to %d, got %s"):format(
+            MOST_CLUSTER, message.describe(cluster))
+    end
+    if grid[1] % cluster ~= 0 then
+        return ("grid x is %d, not a whole number of clusters of %d"):format(grid[1], cluster)
+    end
 end
 
 local function block_fault(block)
@@ -44,25 +57,26 @@ end
 
 local function unknown_fault(raw)
     if type(raw) ~= "table" then
-        return "{ grid =, block =, shared = } is needed, got " .. message.describe(raw)
+        return "{ grid =, cluster =, block =, shared = } is needed, got " .. message.describe(raw)
     end
     local known = 0
     for _, field in ipairs(LEGAL) do known = known + (raw[field] ~= nil and 1 or 0) end
     local all = 0
     for _ in next, raw do all = all + 1 end
-    if all ~= known then return "the legal fields are grid, block and shared" end
+    if all ~= known then return "the legal fields are grid, cluster, block and shared" end
 end
 
--- What a family's launch returned as { grid = { x, y, z }, block = n, shared = n }; or nil and a
--- sentence.
+-- What a family's launch returned as { grid = { x, y, z }, cluster = n or nil, block = n,
+-- shared = n }; or nil and a sentence.
 function launch.normal(raw, target)
     local wrong = unknown_fault(raw)
     if wrong then return nil, wrong end
     local shared = raw.shared == nil and 0 or raw.shared
     local grid, grid_wrong = grid_of(raw.grid)
-    wrong = grid_wrong or block_fault(raw.block) or shared_fault(shared, target)
+    wrong = grid_wrong or cluster_fault(raw.cluster, grid) or block_fault(raw.block)
+        or shared_fault(shared, target)
     if wrong then return nil, wrong end
-    return { grid = grid, block = raw.block, shared = shared }
+    return { grid = grid, cluster = raw.cluster, block = raw.block, shared = shared }
 end
 
 return launch

@@ -122,6 +122,7 @@ void lt_bind_source(lua_State *L, int index, lt_source *src, lt_param params[LT_
     };
     if (lua_getfield(L, index, "launch") != LUA_TTABLE) luaL_error(L, "field 'launch' is missing");
     src->threads = (int)lt_bind_field(L, -1, "block", 0);
+    src->cluster = (int)lt_bind_field(L, -1, "cluster", 0);
     lua_pop(L, 1);
     read_params(L, index, src, params);
 }

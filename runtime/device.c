@@ -112,6 +112,8 @@ static int check_sizes(const lt_device *dev, const lt_kernel *k, const lt_launch
     if (threads > 1024 || threads != (uint64_t)k->threads)
         return lt_fail(err, "a block of %u x %u x %u threads, compiled for %d", b[0], b[1], b[2],
                        k->threads);
+    if (g[0] % (unsigned)k->cluster)
+        return lt_fail(err, "a grid of %u blocks in x, in clusters of %d", g[0], k->cluster);
     if (l->shared > dev->info.shared_per_block)
         return lt_fail(err, "%u bytes of shared memory, a block may use %zu", l->shared,
                        dev->info.shared_per_block);

@@ -15,6 +15,7 @@ struct lt_kernel {
     lt_param params[LT_MAX_PARAMS];
     int param_count;
     int threads; /* a block */
+    int cluster; /* blocks */
 };
 
 typedef struct lt_graph lt_graph; /* a device's way to start a sequence of launches again */

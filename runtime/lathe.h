@@ -138,6 +138,7 @@ typedef struct {
     const lt_param *params; /* in order */
     int param_count;
     int threads; /* a block; what the launch bounds say */
+    int cluster; /* blocks beside each other in x that reach each other's shared memory; 0: as 1 */
     int model;   /* tensor-core model of the CPU device: 90 or 120 */
 } lt_source;
 

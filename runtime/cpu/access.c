@@ -66,12 +66,12 @@ static void check_bounds(const access *a, const char *data, size_t bytes)
 static bool find_place(const access *a, place *out)
 {
     const lt_emulator *e = a->thread->emu;
-    if (lt_stacks_holds(&e->stacks, a->p)) return false;
+    if (lt_stacks_holds(&e->at->stacks, a->p)) return false;
     const lt_slot *s = lt_shared_find(e, a->p);
     if (s) {
         check_bounds(a, s->data, s->name ? s->bytes : 0);
         *out = (place){.cells = e->checker->shared + (a->p - e->arena),
-                       .since = lt_order_block(e->checker)};
+                       .since = lt_order_begin(e->checker, lt_shared_resident(e, a->p))};
         return true;
     }
     const lt_cpu_buffer *b = lt_memory_find(e, a->p);
@@ -110,7 +110,7 @@ static void check_races(const access *a, const lt_cell *c, uint32_t since, size_
 static int distance(const lt_emulator *e, lt_stamp from, lt_stamp to, uint32_t since)
 {
     if (from.tick < since) return 0;
-    if (from.tick < lt_order_block(e->checker)) return 3;
+    if (lt_order_nearness(e->checker, from.tick) != LT_OWN_BLOCK) return 3;
     if (from.thread / 32 != to.thread / 32) return 2;
     return from.thread != to.thread;
 }
@@ -163,6 +163,12 @@ void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes)
     if (t->emu->checker) check(&a);
 }
 
+void lt_access_write(lt_thread *t, const void *pc, const void *p, size_t bytes)
+{
+    const access a = {t, pc, p, bytes, true, LT_STAMP_PLAIN};
+    if (t->emu->checker) check(&a);
+}
+
 void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes)
 {
     const access a = {t, pc, p, bytes, true, LT_STAMP_ATOMIC};
@@ -201,9 +207,12 @@ void lt_access_land_bulk(lt_emulator *e, const void *to, size_t bytes, const uin
 /* "which thread 3 writes at t.cut:3 (no barrier orders them)": the access that is in the way. */
 static void describe_other(lt_emulator *e, const lt_found *f, char *out, size_t size)
 {
+    static const char *const by[] = {[LT_OWN_BLOCK] = "no barrier orders them",
+                                     [LT_OWN_CLUSTER] = "no lt_cluster_wait orders them",
+                                     [LT_OTHER_CLUSTER] = "only lt_last_block orders blocks"};
     char line[420], who[64] = "";
     const lt_stamp s = f->against;
-    const bool other_block = s.tick < lt_order_block(e->checker);
+    const lt_nearness near = lt_order_nearness(e->checker, s.tick);
     if (lt_line_find(e->kernel, e->kernel->code + s.pc - 1, line, sizeof line))
         snprintf(line, sizeof line, "an unknown line");
     if (s.kind == LT_STAMP_FLIES || s.kind == LT_STAMP_BULK) {
@@ -212,11 +221,11 @@ static void describe_other(lt_emulator *e, const lt_found *f, char *out, size_t 
                                           : "made (wait for its mbarrier first)");
         return;
     }
-    if (other_block)
+    if (near != LT_OWN_BLOCK)
         snprintf(who, sizeof who, "block %zu, ", lt_order_block_at(e->checker, s.tick));
-    lt_fault_name_thread(&e->threads[s.thread], who + strlen(who), sizeof who - strlen(who));
+    lt_fault_name_thread(&e->at->threads[s.thread], who + strlen(who), sizeof who - strlen(who));
     snprintf(out, size, "which %s %s at %.400s (%s)", who, f->wrote ? "writes" : "reads", line,
-             other_block ? "only lt_last_block orders blocks" : "no barrier orders them");
+             by[near]);
 }
 
 void lt_access_explain(lt_emulator *e)

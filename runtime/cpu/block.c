@@ -19,23 +19,24 @@ uint64_t lt_block_random(lt_emulator *e)
 
 void lt_block_ready(lt_thread *t)
 {
-    lt_emulator *e = t->emu;
+    lt_resident *r = t->emu->at;
     t->state = LT_RUNS;
-    e->ready[e->tail++ % LT_QUEUE] = t;
+    r->ready[r->tail++ % LT_QUEUE] = t;
 }
 
 /* First come first served, the last first, or by chance; NULL: nobody can run. Bulk copies that are
  * late land only when nobody can run without them. */
 static lt_thread *take_ready(lt_emulator *e)
 {
-    while (e->head == e->tail)
+    while (e->at->head == e->at->tail)
         if (!lt_copy_land_bulk(e)) return NULL;
-    if (e->play.order == 1) return e->ready[--e->tail % LT_QUEUE];
-    lt_thread **first = &e->ready[e->head++ % LT_QUEUE];
+    if (e->play.order == 1) return e->at->ready[--e->at->tail % LT_QUEUE];
+    lt_thread **first = &e->at->ready[e->at->head++ % LT_QUEUE];
     lt_thread *t = *first;
     if (e->play.order == 0) return t;
-    const uint32_t waiting = e->tail - e->head + 1;
-    lt_thread **pick = &e->ready[(e->head - 1 + (lt_block_random(e) >> 20) % waiting) % LT_QUEUE];
+    const uint32_t waiting = e->at->tail - e->at->head + 1;
+    lt_thread **pick =
+        &e->at->ready[(e->at->head - 1 + (lt_block_random(e) >> 20) % waiting) % LT_QUEUE];
     t = *pick;
     *pick = *first;
     return t;
@@ -53,13 +54,13 @@ static void name_thread(const lt_thread *t, char out[48])
 static _Noreturn void blame_returned(lt_thread *waiting, lt_site site, const char *what)
 {
     char who[48];
-    name_thread(&waiting->emu->threads[waiting->emu->block.returned_thread], who);
+    name_thread(&waiting->emu->at->threads[waiting->emu->at->block.returned_thread], who);
     lt_fault(waiting, site, "%s waits for thread %s, which has returned", what, who);
 }
 
 static void leave_block(lt_thread *t)
 {
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     t->state = LT_RETURNED;
     b->live--;
     b->returned++;
@@ -88,7 +89,7 @@ static void run_threads(void *arg)
             *e->cur = next;
             continue;
         }
-        e->free_stacks[e->free_count++] = t->stack;
+        e->at->free_stacks[e->at->free_count++] = t->stack;
         if (!next) lt_fiber_jump(&e->main);
         *e->cur = next;
         lt_fiber_jump(&next->fiber);
@@ -98,8 +99,8 @@ static void run_threads(void *arg)
 static void enter(lt_emulator *e, lt_thread *t)
 {
     if (t->stack < 0) {
-        t->stack = e->free_stacks[--e->free_count];
-        lt_fiber_prepare(&t->fiber, &e->stacks, t->stack, run_threads, e);
+        t->stack = e->at->free_stacks[--e->at->free_count];
+        lt_fiber_prepare(&t->fiber, &e->at->stacks, t->stack, run_threads, e);
     }
     *e->cur = t;
 }
@@ -157,13 +158,13 @@ static void open_barrier(lt_barrier *bar)
 static void open_block(lt_emulator *e)
 {
     lt_order_barrier(e);
-    open_barrier(&e->block.barriers[0]);
+    open_barrier(&e->at->block.barriers[0]);
 }
 
 /* All threads of the block, from one place in the text. True for the last. */
 static bool meet(lt_thread *t, lt_site site, const char *what)
 {
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     lt_barrier *bar = &b->barriers[0];
     if (b->returned) blame_returned(t, site, what);
     if (!bar->arrived) {
@@ -188,7 +189,7 @@ void lt_cpu_syncthreads(lt_thread *t, const char *file, int line)
 
 static void check_bar(lt_thread *t, lt_site site, const char *what, int id, int threads)
 {
-    const lt_block *b = &t->emu->block;
+    const lt_block *b = &t->emu->at->block;
     if (id < 1 || id >= LT_BARRIERS)
         lt_fault(t, site, "%s: no barrier has the number %d (1 to %d)", what, id, LT_BARRIERS - 1);
     if (threads <= 0 || threads % 32 || threads > b->threads)
@@ -209,7 +210,7 @@ void lt_cpu_bar(lt_thread *t, const char *file, int line, int id, int threads, i
     const lt_site site = {file, line};
     const char *what = waits ? "lt_bar_sync" : "lt_bar_arrive";
     check_bar(t, site, what, id, threads);
-    lt_barrier *bar = &t->emu->block.barriers[id];
+    lt_barrier *bar = &t->emu->at->block.barriers[id];
     if (!bar->arrived) {
         bar->threads = threads;
         bar->site = site;
@@ -248,7 +249,7 @@ int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counte
 {
     static const char what[] = "lt_last_block";
     const lt_site site = {file, line};
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     check_word(t, site, what, counter);
     const bool first = !b->barriers[0].arrived, full = meet(t, site, what);
     if (first) {
@@ -309,7 +310,7 @@ uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p
 
 static void stop(lt_thread *t, lt_site site)
 {
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     t->state = LT_STOPPED;
     t->site = site;
     b->live--;
@@ -318,11 +319,35 @@ static void stop(lt_thread *t, lt_site site)
     lt_block_pause(t);
 }
 
-/* The block begins again when others have run. */
+/* The block begins again when others have run; those of a cluster cannot one by one. */
 int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing)
 {
-    if (missing) stop(t, (lt_site){file, line});
+    const lt_site site = {file, line};
+    if (t->emu->kernel->base.cluster > 1)
+        lt_fault(t, site, "lt_look_again: the CPU device has none in a cluster");
+    if (missing) stop(t, site);
     return 0;
+}
+
+/* ---- the barrier of a cluster ---- */
+
+void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line)
+{
+    if (t->at_cluster)
+        lt_fault(t, (lt_site){file, line},
+                 "lt_cluster_arrive: a second time before lt_cluster_wait");
+    t->at_cluster = true;
+    lt_order_cluster_arrive(t);
+}
+
+/* The block is parked when its last thread comes. */
+void lt_cpu_cluster_wait(lt_thread *t, const char *file, int line)
+{
+    const lt_site site = {file, line};
+    if (!t->at_cluster) lt_fault(t, site, "lt_cluster_wait without lt_cluster_arrive");
+    if (meet(t, site, "lt_cluster_wait")) t->emu->at->state = LT_PARKED;
+    lt_block_pause(t);
+    t->at_cluster = false;
 }
 
 /* ---- programmatic dependent launch ---- */
@@ -344,48 +369,51 @@ void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line)
 void lt_block_set_up(lt_emulator *e)
 {
     const unsigned *block = e->launch->block, *grid = e->launch->grid;
-    e->block.threads = (int)(block[0] * block[1] * block[2]);
-    for (int i = 0; i < e->block.threads; i++) {
-        lt_thread *t = &e->threads[i];
+    e->at->block.threads = (int)(block[0] * block[1] * block[2]);
+    for (int i = 0; i < e->at->block.threads; i++) {
+        lt_thread *t = &e->at->threads[i];
         const unsigned n = (unsigned)i;
         t->tidx = (lt_dim3){n % block[0], n / block[0] % block[1], n / block[0] / block[1]};
         t->bdim = (lt_dim3){block[0], block[1], block[2]};
         t->gdim = (lt_dim3){grid[0], grid[1], grid[2]};
-        t->dynamic = e->slots[0].data;
+        t->dynamic = e->at->slots[0].data;
         t->emu = e;
-        t->warp = &e->warps[n / 32];
+        t->warp = &e->at->warps[n / 32];
         t->index = i;
         t->lane = n % 32;
-        t->copies = e->copies + (size_t)i * LT_COPIES;
+        t->copies = e->at->copies + (size_t)i * LT_COPIES;
     }
 }
 
 static int begin_block(lt_emulator *e, size_t index)
 {
     const unsigned *grid = e->launch->grid;
-    lt_block *b = &e->block;
-    e->block_index = (lt_dim3){(uint32_t)(index % grid[0]), (uint32_t)(index / grid[0] % grid[1]),
-                               (uint32_t)(index / grid[0] / grid[1])};
+    lt_block *b = &e->at->block;
+    e->at->index = index;
+    e->at->block_index =
+        (lt_dim3){(uint32_t)(index % grid[0]), (uint32_t)(index / grid[0] % grid[1]),
+                  (uint32_t)(index / grid[0] / grid[1])};
     b->live = b->threads;
     b->returned = b->stopped = b->bulk_count = b->bulk_pending = b->unfenced_count = 0;
     b->mbarrier_waiters = NULL;
     memset(b->barriers, 0, sizeof b->barriers);
     for (int i = 0; i < b->threads; i += 32) {
-        lt_warp *w = &e->warps[i / 32];
+        lt_warp *w = &e->at->warps[i / 32];
         const int lanes = b->threads - i;
         w->alive = lanes >= 32 ? 0xffffffffu : (1u << lanes) - 1;
         w->count = 0;
     }
-    e->head = e->tail = 0;
+    e->at->head = e->at->tail = 0;
     for (int i = 0; i < b->threads; i++) {
-        lt_thread *t = &e->threads[i];
-        t->bidx = e->block_index;
+        lt_thread *t = &e->at->threads[i];
+        t->bidx = e->at->block_index;
         t->stack = -1;
         t->copy_count = t->group_count = 0;
+        t->at_cluster = false;
         lt_block_ready(t);
     }
-    for (int i = 0; i < b->threads; i++) e->free_stacks[i] = b->threads - 1 - i;
-    e->free_count = b->threads;
+    for (int i = 0; i < b->threads; i++) e->at->free_stacks[i] = b->threads - 1 - i;
+    e->at->free_count = b->threads;
     return lt_order_begin_block(e, index);
 }
 
@@ -404,16 +432,16 @@ static bool waits(const lt_thread *t)
 static int describe_group(const lt_emulator *e, int first, const char *separator, char *out,
                           size_t size)
 {
-    const lt_thread *t = &e->threads[first];
+    const lt_thread *t = &e->at->threads[first];
     char who[48], detail[256] = "";
     int count = 0;
-    for (int i = first; i < e->block.threads; i++)
-        count += waits(&e->threads[i]) && waits_alike(t, &e->threads[i]);
+    for (int i = first; i < e->at->block.threads; i++)
+        count += waits(&e->at->threads[i]) && waits_alike(t, &e->at->threads[i]);
     name_thread(t, who);
     if (t->state == LT_IN_COLLECTIVE) snprintf(detail, sizeof detail, ", mask %08x", t->mask);
     if (t->state == LT_IN_BARRIER && t->mask)
         snprintf(detail, sizeof detail, ", barrier %u (%d of %d threads)", t->mask,
-                 e->block.barriers[t->mask].arrived, e->block.barriers[t->mask].threads);
+                 e->at->block.barriers[t->mask].arrived, e->at->block.barriers[t->mask].threads);
     if (t->state == LT_IN_MBARRIER) lt_copy_describe_wait(t, detail, sizeof detail);
     return snprintf(out, size, "%s%d in %s at %s:%d%s (the first is thread %s)", separator, count,
                     t->what, t->site.file, t->site.line, detail, who);
@@ -424,50 +452,67 @@ static void report_deadlock(lt_emulator *e)
     char text[800] = "";
     size_t used = 0;
     const lt_thread *blamed = NULL;
-    for (int i = 0; i < e->block.threads; i++) {
-        const lt_thread *t = &e->threads[i];
+    for (int i = 0; i < e->at->block.threads; i++) {
+        const lt_thread *t = &e->at->threads[i];
         bool seen = !waits(t);
         for (int j = 0; j < i && !seen; j++)
-            seen = waits(&e->threads[j]) && waits_alike(&e->threads[j], t);
+            seen = waits(&e->at->threads[j]) && waits_alike(&e->at->threads[j], t);
         if (seen || used >= sizeof text) continue;
         if (!blamed) blamed = t;
         used += (size_t)describe_group(e, i, used ? "; " : "", text + used, sizeof text - used);
     }
     lt_fault_note(e, blamed, blamed ? blamed->site : (lt_site){NULL, 0},
-                  "deadlock: %d threads never end: %s", e->block.live, text);
+                  "deadlock: %d threads never end: %s", e->at->block.live, text);
 }
 
 /* The queue has run dry, or a thread has failed. */
-static void end_block(lt_emulator *e)
+static lt_block_end end_block(lt_emulator *e)
 {
-    const lt_block *b = &e->block;
+    const lt_block *b = &e->at->block;
     if (e->caught.signal) lt_fault_explain(e);
     if (e->checker) lt_access_explain(e);
-    if (*e->fault) return;
-    if (b->stopped) return;
+    if (*e->fault) return LT_BLOCK_FAULT;
+    if (e->at->state == LT_PARKED) return LT_BLOCK_PARKED;
+    e->at->state = LT_ENDED;
+    if (b->stopped) return e->ahead ? LT_BLOCK_ENDED : LT_BLOCK_AGAIN;
     if (b->live)
         report_deadlock(e);
     else if (e->ahead)
-        lt_fault_note(e, &e->threads[0], (lt_site){NULL, 0},
+        lt_fault_note(e, &e->at->threads[0], (lt_site){NULL, 0},
                       "no thread of the block calls lt_pdl_wait, and the launch is programmatic");
     else
         lt_copy_end(e);
     if (!*e->fault) lt_shared_check(e);
+    return *e->fault ? LT_BLOCK_FAULT : LT_BLOCK_ENDED;
 }
 
-int lt_block_run(lt_emulator *e, size_t index)
+static lt_block_end run_ready(lt_emulator *e)
 {
-    if (begin_block(e, index)) {
-        lt_fault_note(e, NULL, (lt_site){NULL, 0}, "no memory to check block %zu", index);
-        return -1;
-    }
-    lt_shared_poison(e);
+    e->at->state = LT_BEGUN;
     lt_thread *first = take_ready(e);
     enter(e, first);
     e->running = true;
     lt_fiber_switch(&e->main, &first->fiber);
     e->running = false;
-    end_block(e);
-    if (*e->fault) return -1;
-    return !e->ahead && e->block.stopped;
+    return end_block(e);
+}
+
+static lt_block_end no_memory(lt_emulator *e)
+{
+    lt_fault_note(e, NULL, (lt_site){NULL, 0}, "no memory to check block %zu", e->at->index);
+    return LT_BLOCK_FAULT;
+}
+
+lt_block_end lt_block_run(lt_emulator *e, size_t index)
+{
+    if (begin_block(e, index)) return no_memory(e);
+    lt_shared_poison(e);
+    return run_ready(e);
+}
+
+lt_block_end lt_block_resume(lt_emulator *e)
+{
+    if (lt_order_resume(e)) return no_memory(e);
+    open_barrier(&e->at->block.barriers[0]);
+    return run_ready(e);
 }

@@ -16,8 +16,14 @@ void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t 
                 uint32_t flag);
 uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p);
 int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing);
+void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line);
+void lt_cpu_cluster_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line);
+
+/* cluster.c */
+void lt_cpu_cluster_st32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t rank,
+                         uint32_t v);
 
 /* warp.c */
 uint32_t lt_cpu_shuffle(lt_thread *t, const char *file, int line, uint32_t mask, uint32_t v,

@@ -139,7 +139,7 @@ static void store(lt_emulator *e, uint64_t *bar, mbarrier m)
     *bar = pack(&m);
     if (!over) return;
     lt_order_mbarrier_end_phase(e, bar);
-    for (lt_thread **link = &e->block.mbarrier_waiters; *link;) {
+    for (lt_thread **link = &e->at->block.mbarrier_waiters; *link;) {
         lt_thread *t = *link;
         if (t->mbarrier != bar) {
             link = &t->next;
@@ -154,7 +154,7 @@ void lt_cpu_mbar_init(lt_thread *t, const char *file, int line, uint64_t *bar, u
 {
     static const char what[] = "lt_mbar_init";
     const lt_site site = {file, line};
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     check_place(t, site, what, bar);
     if (arrivals < 1 || arrivals > MOST_ARRIVALS)
         lt_fault(t, site, "%s: %u arrivals (1 to %d)", what, arrivals, MOST_ARRIVALS);
@@ -175,7 +175,7 @@ void lt_cpu_mbar_init(lt_thread *t, const char *file, int line, uint64_t *bar, u
 /* Shows the thread's own inits to the unit that copies. */
 void lt_cpu_mbar_fence(lt_thread *t, const char *file, int line)
 {
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     int kept = 0;
     (void)file;
     (void)line;
@@ -222,7 +222,7 @@ void lt_cpu_mbar_wait(lt_thread *t, const char *file, int line, uint64_t *bar, u
 {
     static const char what[] = "lt_mbar_wait";
     const lt_site site = {file, line};
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     const mbarrier m = load(t, site, what, bar);
     if (parity > 1) lt_fault(t, site, "%s: parity %u (0 or 1)", what, parity);
     if (m.parity == parity) {
@@ -269,7 +269,7 @@ static void land_bulk(lt_emulator *e, lt_bulk *c)
 
 bool lt_copy_land_bulk(lt_emulator *e)
 {
-    lt_block *b = &e->block;
+    lt_block *b = &e->at->block;
     if (!b->bulk_pending) return false;
     for (int i = 0; i < b->bulk_count; i++) {
         if (b->bulk[i].landed) continue;
@@ -305,7 +305,7 @@ void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const 
 {
     static const char what[] = "lt_bulk_load";
     const lt_site site = {file, line};
-    lt_block *b = &t->emu->block;
+    lt_block *b = &t->emu->at->block;
     check_bulk(t, site, what, from, bytes);
     check_16(t, site, what, to);
     check_shared(t, site, what, to, bytes);
@@ -330,7 +330,7 @@ void lt_cpu_bulk_prefetch(lt_thread *t, const char *file, int line, const void *
 
 void lt_copy_end(lt_emulator *e)
 {
-    const lt_block *b = &e->block;
+    const lt_block *b = &e->at->block;
     if (b->bulk_count)
         lt_fault_note(e, b->bulk[0].thread, b->bulk[0].site,
                       "lt_bulk_load: the block ends and nobody has waited for its mbarrier");

@@ -22,14 +22,10 @@ static void close_device(lt_device *dev)
     lt_emulator *e = emulator(dev);
     if (!e) return;
     while (e->buffers) lt_memory_free(e, e->buffers);
-    lt_stacks_close(&e->stacks);
+    lt_residents_close(e);
     lt_shared_close(e);
     lt_fault_close(e);
     lt_checker_close(e);
-    free(e->threads);
-    free(e->warps);
-    free(e->copies);
-    free(e->block.bulk);
     free(e);
 }
 
@@ -109,6 +105,9 @@ static int check_source(const lt_source *src, lt_err *err)
     if (src->param_count < 0 || src->param_count > LT_MAX_PARAMS)
         return lt_fail(err, "%s: %d parameters (at most %d)", src->name, src->param_count,
                        LT_MAX_PARAMS);
+    if (src->cluster < 0 || src->cluster > LT_CLUSTER_BLOCKS)
+        return lt_fail(err, "%s: clusters of %d blocks (at most %d)", src->name, src->cluster,
+                       LT_CLUSTER_BLOCKS);
     if (src->model != 90 && src->model != 120)
         return lt_fail(err, "%s: no tensor-core model %d (90, 120)", src->name, src->model);
     if (memchr(src->text.ptr, 0, src->text.len))
@@ -126,6 +125,7 @@ static int load(lt_device *dev, const lt_source *src, lt_span image, lt_kernel *
     memcpy(k->base.params, src->params, (size_t)src->param_count * sizeof *src->params);
     k->base.param_count = src->param_count;
     k->base.threads = src->threads;
+    k->base.cluster = src->cluster ? src->cluster : 1;
     k->model = src->model;
     k->text = strndup(src->text.ptr, src->text.len);
     if (!k->text) {
@@ -274,13 +274,8 @@ int lt_cpu_open(lt_device **out, lt_err *err)
                         .lazy = lt_config_int(LT_SET_CPU_LAZY) != 0,
                         .left = lt_config_int(LT_SET_CPU_LEFT) != 0};
     e->flight = 1; /* a new buffer's 0 is no flight */
-    e->threads = calloc(LT_BLOCK_THREADS, sizeof *e->threads);
-    e->warps = calloc(LT_BLOCK_WARPS, sizeof *e->warps);
-    e->copies = calloc((size_t)LT_BLOCK_THREADS * LT_COPIES, sizeof *e->copies);
-    e->block.bulk = calloc(LT_BULK_COPIES, sizeof *e->block.bulk);
-    if (!e->threads || !e->warps || !e->copies || !e->block.bulk ||
-        lt_stacks_open(&e->stacks, LT_BLOCK_THREADS) || lt_shared_open(e) || lt_fault_open(e) ||
-        (checks && lt_checker_open(e))) {
+    if (lt_shared_open(e) || lt_fault_open(e) || (checks && lt_checker_open(e)) ||
+        lt_residents_open(e, 1)) {
         close_device(&e->base);
         return lt_fail(err, "cpu: no memory for the device");
     }

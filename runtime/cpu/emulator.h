@@ -1,4 +1,5 @@
 /* emulator.h: the inside of the CPU device: one block at a time, a fiber for each of its threads.
+ * The blocks of a cluster are there together and take turns where they wait for each other.
  *
  * The device owns everything; kernels and buffers belong to its user until unloaded or freed. All
  * of it runs in the OS thread that launches. A fault leaves the fibers where they are and jumps to
@@ -31,10 +32,11 @@ typedef struct {
 enum {
     LT_BLOCK_THREADS = 1024,
     LT_BLOCK_WARPS = 32,
-    LT_QUEUE = 2048,     /* a power of two, larger than a block */
-    LT_COLLECTIVES = 32, /* masks in flight in a warp: a lane is in one at most */
-    LT_BARRIERS = 16,    /* 0: __syncthreads */
-    LT_COPIES = 256,     /* cp.async copies in flight of a thread */
+    LT_CLUSTER_BLOCKS = 8, /* of a cluster, on every GPU that has them */
+    LT_QUEUE = 2048,       /* a power of two, larger than a block */
+    LT_COLLECTIVES = 32,   /* masks in flight in a warp: a lane is in one at most */
+    LT_BARRIERS = 16,      /* 0: __syncthreads */
+    LT_COPIES = 256,       /* cp.async copies in flight of a thread */
     LT_COPY_GROUPS = 64,
     LT_BULK_COPIES = 2048, /* in flight of a block */
     LT_UNFENCED = 64,      /* mbarriers between their init and the fence */
@@ -102,6 +104,7 @@ struct lt_thread { /* ORDER THREAD: templates/prelude/cpu.h declares the first f
     lt_thread *next; /* that waits for the same */
     struct lt_copy *copies;
     int copy_count, group_count, group_end[LT_COPY_GROUPS]; /* a group ends before that copy */
+    bool at_cluster; /* has arrived at its cluster's barrier, and not waited yet */
 };
 _Static_assert(offsetof(lt_thread, tidx) == 0 && offsetof(lt_thread, bidx) == 12 &&
                    offsetof(lt_thread, bdim) == 24 && offsetof(lt_thread, gdim) == 36 &&
@@ -186,6 +189,24 @@ typedef struct {
     lt_site site;
 } lt_slot; /* slot 0: the dynamic shared memory */
 
+/* ---- a block and all that it needs while it is there: the others of a cluster keep theirs ---- */
+
+typedef struct {
+    enum { LT_NOT_BEGUN, LT_BEGUN, LT_PARKED, LT_ENDED } state; /* parked: waits for its cluster */
+    size_t index;                                               /* of the block in the grid */
+    lt_thread *ready[LT_QUEUE];
+    uint32_t head, tail;
+    lt_thread *threads;
+    lt_warp *warps;
+    lt_block block;
+    lt_dim3 block_index;
+    lt_stacks stacks;
+    int free_stacks[LT_BLOCK_THREADS], free_count;
+    lt_slot slots[LT_SLOTS];
+    int slot_count; /* in use */
+    lt_copy *copies;
+} lt_resident;
+
 /* ---- faults ---- */
 
 typedef struct {
@@ -214,20 +235,11 @@ struct lt_emulator {
     uint64_t random;
     lt_thread **cur; /* the kernel's lt_cur */
 
-    /* the block */
-    lt_thread *ready[LT_QUEUE];
-    uint32_t head, tail;
-    lt_thread *threads;
-    lt_warp *warps;
-    lt_block block;
-    lt_dim3 block_index;
-    lt_fiber main; /* the launcher */
-    lt_stacks stacks;
-    int free_stacks[LT_BLOCK_THREADS], free_count;
-    lt_slot slots[LT_SLOTS];
-    int slot_count; /* in use */
-    char *arena;
-    lt_copy *copies;
+    lt_fiber main;   /* the launcher */
+    lt_resident *at; /* the block that runs */
+    lt_resident residents[LT_CLUSTER_BLOCKS];
+    int resident_count; /* that have their memory */
+    char *arena;        /* of the shared memory of all of them */
 
     /* faults */
     char fault[1024]; /* empty: none */
@@ -243,11 +255,20 @@ struct lt_emulator {
 
 /* ---- block.c ---- */
 
-void lt_block_set_up(lt_emulator *e);           /* the threads of a launch */
-int lt_block_run(lt_emulator *e, size_t index); /* 0, or -1: e->fault says why */
-void lt_block_ready(lt_thread *t);              /* puts it into the queue */
-void lt_block_pause(lt_thread *t);              /* runs others; returns when t's turn has come */
+typedef enum { LT_BLOCK_FAULT, LT_BLOCK_ENDED, LT_BLOCK_AGAIN, LT_BLOCK_PARKED } lt_block_end;
+
+void lt_block_set_up(lt_emulator *e);                    /* the threads of a launch */
+lt_block_end lt_block_run(lt_emulator *e, size_t index); /* a fault: e->fault says which */
+lt_block_end lt_block_resume(lt_emulator *e);            /* one that was parked */
+void lt_block_ready(lt_thread *t);                       /* puts it into the queue */
+void lt_block_pause(lt_thread *t); /* runs others; returns when t's turn has come */
 uint64_t lt_block_random(lt_emulator *e);
+
+/* ---- cluster.c ---- */
+
+int lt_residents_open(lt_emulator *e, int count); /* those of a cluster; 0, or -1: no memory */
+void lt_residents_close(lt_emulator *e);
+int lt_cluster_run(lt_emulator *e, size_t cluster); /* 0, 1: to be run again, -1: a fault */
 
 /* ---- warp.c ---- */
 
@@ -281,12 +302,16 @@ void lt_memory_describe(const lt_emulator *e, const void *p, char *out, size_t s
 
 int lt_shared_open(lt_emulator *e);
 void lt_shared_close(lt_emulator *e);
+void lt_shared_settle(lt_emulator *e, int resident); /* where its arrays lie */
 int lt_shared_begin(lt_emulator *e, size_t dynamic); /* forgets the arrays; 0 or -1 */
 void lt_shared_poison(lt_emulator *e);               /* before a block */
 void lt_shared_check(lt_emulator *e);                /* after a block */
-const lt_slot *lt_shared_find(const lt_emulator *e, const void *p);      /* guards included */
+const lt_slot *lt_shared_find(const lt_emulator *e, const void *p); /* guards included */
+int lt_shared_resident(const lt_emulator *e, const void *p); /* whose array it is in; -1: none */
 bool lt_shared_holds(const lt_emulator *e, const void *p, size_t bytes); /* inside one array */
 size_t lt_shared_bytes(void);                                            /* of the arena */
+/* The same place of the same array in another block of the cluster; NULL: it has none yet. */
+char *lt_shared_other(const lt_emulator *e, const void *p, const lt_resident *other);
 
 /* ---- shadow.c: nothing happens where the device does not check; 0, or -1: no memory ---- */
 
@@ -302,6 +327,7 @@ int lt_checker_begin(lt_emulator *e);  /* a launch, or its pass ahead */
 /* ---- access.c: of the host for the kernel; pc: where the kernel's call returns to ---- */
 
 void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes);
+void lt_access_write(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes);
 void lt_access_land(lt_thread *t, const void *to, size_t bytes); /* it was waited for */
@@ -311,10 +337,15 @@ void lt_access_explain(lt_emulator *e); /* turns what was found into the text */
 /* ---- order.c ---- */
 
 int lt_order_open(lt_checker *c);
+int lt_order_settle(lt_emulator *e, int resident); /* what it needs; 0, or -1: no memory */
 void lt_order_close(lt_checker *c);
 void lt_order_begin_launch(lt_emulator *e);
 int lt_order_begin_block(lt_emulator *e, size_t index); /* -1: no memory */
-void lt_order_barrier(lt_emulator *e);                  /* of all threads; it opens */
+int lt_order_resume(lt_emulator *e);                    /* a block that was parked; the same */
+void lt_order_begin_cluster(lt_emulator *e);
+void lt_order_cluster_arrive(const lt_thread *t);
+void lt_order_cluster_open(lt_emulator *e); /* all of its blocks have met */
+void lt_order_barrier(lt_emulator *e);      /* of all threads; it opens */
 void lt_order_last_block(lt_emulator *e, const uint32_t *counter, bool last);
 void lt_order_syncwarp(lt_thread *t, uint32_t mask); /* the last lane has come */
 void lt_order_arrive(const lt_thread *t, int barrier);
@@ -325,8 +356,10 @@ uint32_t lt_order_mbarrier_land(lt_emulator *e, const uint64_t *bar); /* the byt
 void lt_order_mbarrier_end_phase(lt_emulator *e, const uint64_t *bar);
 void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar);
 uint32_t lt_order_now(const lt_checker *c);
-uint32_t lt_order_block(const lt_checker *c); /* the tick at which the block began */
-size_t lt_order_block_at(const lt_checker *c, uint32_t tick);
+typedef enum { LT_OWN_BLOCK, LT_OWN_CLUSTER, LT_OTHER_CLUSTER } lt_nearness;
+uint32_t lt_order_begin(const lt_checker *c, int resident);        /* the tick at which it began */
+size_t lt_order_block_at(const lt_checker *c, uint32_t tick);      /* what ran then */
+lt_nearness lt_order_nearness(const lt_checker *c, uint32_t tick); /* of that and what runs now */
 bool lt_order_repeats(const lt_thread *t, lt_stamp s); /* an earlier run of t's block did that */
 bool lt_order_knows(const lt_thread *t, lt_stamp s);   /* was it before what t does now? */
 

@@ -37,7 +37,7 @@ static void compose(lt_emulator *e, const lt_thread *t, const char *place, const
     if (place) used += (size_t)snprintf(out, size, "%.400s: ", place);
     if (t) {
         used += (size_t)snprintf(out + used, size - used, "block ");
-        used += (size_t)print_place(out + used, size - used, e->block_index, t->gdim);
+        used += (size_t)print_place(out + used, size - used, e->at->block_index, t->gdim);
         used += (size_t)snprintf(out + used, size - used, ", thread ");
         used += (size_t)print_place(out + used, size - used, t->tidx, t->bdim);
         used += (size_t)snprintf(out + used, size - used, ": ");
@@ -211,7 +211,7 @@ static void explain_access(const lt_emulator *e, char *out, size_t size)
                  s->name, s->bytes);
     else if (s)
         snprintf(out, size, "%s between the shared arrays", verb);
-    else if (lt_stacks_holds(&e->stacks, c->address))
+    else if (lt_stacks_holds(&e->at->stacks, c->address))
         snprintf(out, size, "its local variables need more than %d KiB", LT_STACK_BYTES >> 10);
     else if ((uintptr_t)c->address < 1 << 16)
         snprintf(out, size, "%s through a null pointer (address 0x%zx)", verb,

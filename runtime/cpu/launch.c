@@ -73,18 +73,18 @@ static int no_memory(lt_emulator *e)
     return -1;
 }
 
-/* Blocks that look for what others put begin again, until there is none. */
+/* Clusters that look for what others put begin again, until there is none. */
 static int run_again(lt_emulator *e, size_t *waiting, size_t count)
 {
     while (count) {
         size_t left = 0;
         for (size_t i = 0; i < count; i++) {
-            const int rc = lt_block_run(e, waiting[i]);
+            const int rc = lt_cluster_run(e, waiting[i]);
             if (rc < 0) return -1;
             if (rc > 0) waiting[left++] = waiting[i];
         }
         if (left == count) {
-            const lt_thread *t = &e->threads[e->block.stopped_thread];
+            const lt_thread *t = &e->at->threads[e->at->block.stopped_thread];
             lt_fault_note(e, t, t->site, "deadlock: looks for what no block puts");
             return -1;
         }
@@ -93,11 +93,13 @@ static int run_again(lt_emulator *e, size_t *waiting, size_t count)
     return 0;
 }
 
-/* Forward, reversed, or by a step that meets every block once. */
-static int run_blocks(lt_emulator *e)
+/* Forward, reversed, or by a step that meets every cluster once; of sampled blocks theirs. */
+static int run_clusters(lt_emulator *e)
 {
     const lt_launch *l = e->launch;
-    const size_t count = l->sample ? l->samples : (size_t)l->grid[0] * l->grid[1] * l->grid[2];
+    const size_t each = (size_t)e->kernel->base.cluster;
+    const size_t count =
+        l->sample ? l->samples : (size_t)l->grid[0] * l->grid[1] * l->grid[2] / each;
     size_t at = e->play.order == 1 ? count - 1 : 0, step = e->play.order == 1 ? count - 1 : 1;
     if (e->play.order >= 2 && count > 2) {
         at = (lt_block_random(e) >> 20) % count;
@@ -107,8 +109,8 @@ static int run_blocks(lt_emulator *e)
     size_t *waiting = malloc(count * sizeof *waiting), left = 0;
     int rc = waiting ? 0 : no_memory(e);
     for (size_t i = 0; i < count && rc >= 0; i++, at = (at + step) % count) {
-        const size_t index = l->sample ? l->sample[at] : at;
-        rc = lt_block_run(e, index);
+        const size_t index = l->sample ? l->sample[at] / each : at;
+        rc = lt_cluster_run(e, index);
         if (rc > 0) waiting[left++] = index;
     }
     if (rc >= 0) rc = run_again(e, waiting, left);
@@ -133,12 +135,18 @@ static int set_up(lt_emulator *e, lt_cpu_kernel *k, const lt_launch *l, const lt
         e->pointers[i] = ((lt_cpu_buffer *)args[i].buffer)->data + args[i].offset;
         e->arguments[i] = &e->pointers[i];
     }
-    if (lt_shared_begin(e, l->shared) ||
-        lt_stacks_map(&e->stacks, (int)(l->block[0] * l->block[1] * l->block[2])))
-        return lt_fail(err, "%s: the system gives no memory for stacks and shared arrays",
-                       k->base.name);
-    lt_block_set_up(e);
+    for (int i = 0; i < k->base.cluster; i++) {
+        if (lt_residents_open(e, i + 1)) goto fail;
+        e->at = &e->residents[i];
+        if (lt_shared_begin(e, l->shared) ||
+            lt_stacks_map(&e->at->stacks, (int)(l->block[0] * l->block[1] * l->block[2])))
+            goto fail;
+        lt_block_set_up(e);
+    }
     return 0;
+fail:
+    return lt_fail(err, "%s: the system gives no memory for stacks and shared arrays",
+                   k->base.name);
 }
 
 static int begin_checks(lt_emulator *e, lt_err *err)
@@ -153,7 +161,7 @@ static int run_ahead(lt_emulator *e, lt_err *err)
     if (lt_memory_hide(e, err) || begin_checks(e, err)) return -1;
     e->ahead = true;
     e->lazy = false; /* a copy that is issued early may land early */
-    const int rc = run_blocks(e);
+    const int rc = run_clusters(e);
     e->ahead = false;
     if (lt_memory_show(e, err)) return -1;
     return rc ? lt_fail(err, "%s: %s", e->kernel->base.name, e->fault) : 0;
@@ -163,7 +171,7 @@ static int run_whole(lt_emulator *e, lt_err *err)
 {
     if (lt_memory_begin(e, err) || begin_checks(e, err)) return -1;
     e->lazy = e->play.lazy;
-    run_blocks(e);
+    run_clusters(e);
     lt_memory_end(e);
     return *e->fault ? lt_fail(err, "%s: %s", e->kernel->base.name, e->fault) : 0;
 }

@@ -2,7 +2,8 @@
  * that orders something. What happened before the last barrier of the block or the last whole
  * __syncwarp of the warp is known to all of it; what a thread learns at an mbarrier, at a barrier
  * of some threads or in a part of a warp is in a row of its own: up to which tick it knows each
- * other thread. Shuffles order nothing. Blocks are ordered by lt_last_block alone. */
+ * other thread. Shuffles order nothing. Blocks are ordered by lt_last_block, and those of a cluster
+ * by its barrier: up to where each thread arrived at the last one. */
 #include "emulator.h"
 
 #include <stdlib.h>
@@ -16,15 +17,17 @@ typedef struct {
     uint32_t gathered[ROW], given[ROW];
 } gate;
 
-/* A block of the launch that has begun. */
+/* A block from its begin, or from a barrier of its cluster, on. */
 typedef struct {
     uint32_t begin, released; /* ticks; released: at lt_last_block, 0: not there */
     const uint32_t *counter;
     size_t index;
+    uint32_t run; /* of the cluster: one that looks for what others put has several */
+    int resident;
 } past;
 
-struct lt_order {
-    uint32_t now, block, barrier; /* block: its begin; barrier: its last */
+typedef struct {
+    uint32_t begin, barrier; /* barrier: its last */
     uint32_t warp[LT_BLOCK_WARPS];
     uint32_t bulk; /* up to where all threads of the block know the bulk copies */
     int threads;
@@ -32,23 +35,41 @@ struct lt_order {
     uint32_t *know; /* LT_BLOCK_THREADS rows */
     gate barriers[LT_BARRIERS], lanes, mbarriers[GATES];
     int mbarrier_count;
+    const uint32_t *joined; /* the counter whose last block runs */
+    uint32_t arrived[LT_BLOCK_THREADS], met[LT_BLOCK_THREADS]; /* at the cluster's barrier; met: at
+                                                                  the last that has opened */
+} block;
+
+struct lt_order {
+    uint32_t now, run;
     past *past;
     size_t past_count, past_room;
-    const uint32_t *joined; /* the counter whose last block runs */
+    block *at, *blocks[LT_CLUSTER_BLOCKS];
 };
 
 int lt_order_open(lt_checker *c)
 {
     c->order = calloc(1, sizeof *c->order);
-    if (!c->order) return -1;
-    c->order->know = calloc((size_t)LT_BLOCK_THREADS * ROW, sizeof *c->order->know);
-    return c->order->know ? 0 : -1;
+    return c->order ? 0 : -1;
+}
+
+int lt_order_settle(lt_emulator *e, int resident)
+{
+    if (!e->checker) return 0;
+    block *b = calloc(1, sizeof *b);
+    e->checker->order->blocks[resident] = b;
+    if (!b) return -1;
+    b->know = calloc((size_t)LT_BLOCK_THREADS * ROW, sizeof *b->know);
+    return b->know ? 0 : -1;
 }
 
 void lt_order_close(lt_checker *c)
 {
     if (!c->order) return;
-    free(c->order->know);
+    for (int i = 0; i < LT_CLUSTER_BLOCKS; i++) {
+        if (c->order->blocks[i]) free(c->order->blocks[i]->know);
+        free(c->order->blocks[i]);
+    }
     free(c->order->past);
     free(c->order);
     c->order = NULL;
@@ -69,9 +90,8 @@ void lt_order_begin_launch(lt_emulator *e)
     o->past_count = 0;
 }
 
-int lt_order_begin_block(lt_emulator *e, size_t index)
+static int add_past(lt_emulator *e, size_t index)
 {
-    if (!e->checker) return 0;
     lt_order *o = e->checker->order;
     if (o->past_count == o->past_room) {
         const size_t room = o->past_room ? 2 * o->past_room : 64;
@@ -80,32 +100,77 @@ int lt_order_begin_block(lt_emulator *e, size_t index)
         o->past = p;
         o->past_room = room;
     }
-    o->block = o->barrier = ++o->now;
-    o->past[o->past_count++] = (past){.begin = o->block, .index = index};
-    memset(o->warp, 0, sizeof o->warp);
-    memset(o->barriers, 0, sizeof o->barriers);
-    o->threads = e->block.threads;
-    o->bulk = 0;
-    o->rows = false;
-    o->mbarrier_count = 0;
-    o->joined = NULL;
+    const int resident = (int)(e->at - e->residents);
+    o->at = o->blocks[resident];
+    o->past[o->past_count++] =
+        (past){.begin = ++o->now, .index = index, .run = o->run, .resident = resident};
     return 0;
+}
+
+static const past *last_past(const lt_order *o)
+{
+    return &o->past[o->past_count - 1];
+}
+
+void lt_order_begin_cluster(lt_emulator *e)
+{
+    if (e->checker) e->checker->order->run++;
+}
+
+int lt_order_begin_block(lt_emulator *e, size_t index)
+{
+    if (!e->checker) return 0;
+    if (add_past(e, index)) return -1;
+    block *b = e->checker->order->at;
+    b->begin = b->barrier = e->checker->order->now;
+    memset(b->warp, 0, sizeof b->warp);
+    memset(b->barriers, 0, sizeof b->barriers);
+    memset(b->met, 0, sizeof b->met);
+    b->threads = e->at->block.threads;
+    b->bulk = 0;
+    b->rows = false;
+    b->mbarrier_count = 0;
+    b->joined = NULL;
+    return 0;
+}
+
+/* ---- what a cluster learns ---- */
+
+void lt_order_cluster_arrive(const lt_thread *t)
+{
+    if (!t->emu->checker) return;
+    lt_order *o = t->emu->checker->order;
+    o->at->arrived[t->index] = ++o->now;
+}
+
+void lt_order_cluster_open(lt_emulator *e)
+{
+    if (!e->checker) return;
+    for (int i = 0; i < LT_CLUSTER_BLOCKS; i++) {
+        block *b = e->checker->order->blocks[i];
+        if (b) memcpy(b->met, b->arrived, sizeof b->met);
+    }
+}
+
+int lt_order_resume(lt_emulator *e)
+{
+    return e->checker ? add_past(e, e->at->index) : 0;
 }
 
 /* ---- what all of them learn ---- */
 
-static uint32_t *row(const lt_order *o, int thread)
+static uint32_t *row(const block *b, int thread)
 {
-    return o->know + (size_t)thread * ROW;
+    return b->know + (size_t)thread * ROW;
 }
 
 void lt_order_barrier(lt_emulator *e)
 {
     if (!e->checker) return;
-    lt_order *o = e->checker->order;
-    o->barrier = ++o->now;
-    for (int i = 0; o->rows && i < o->threads; i++)
-        o->bulk = larger(o->bulk, row(o, i)[LT_BLOCK_THREADS]);
+    block *b = e->checker->order->at;
+    b->barrier = ++e->checker->order->now;
+    for (int i = 0; b->rows && i < b->threads; i++)
+        b->bulk = larger(b->bulk, row(b, i)[LT_BLOCK_THREADS]);
 }
 
 /* After the barrier of lt_last_block: the block has shown what it wrote; the last one sees it all.
@@ -114,45 +179,50 @@ void lt_order_last_block(lt_emulator *e, const uint32_t *counter, bool last)
 {
     if (!e->checker) return;
     lt_order *o = e->checker->order;
-    o->past[o->past_count - 1].released = o->now;
-    o->past[o->past_count - 1].counter = counter;
-    if (last) o->joined = counter;
+    const past *mine = last_past(o);
+    for (past *p = o->past + o->past_count; p-- > o->past && p->run == mine->run;) {
+        if (p->index != mine->index) continue;
+        p->released = o->now;
+        p->counter = counter;
+    }
+    if (last) o->at->joined = counter;
 }
 
 /* ---- what some of them learn ---- */
 
-static void begin_rows(lt_order *o)
+static void begin_rows(block *b)
 {
-    if (o->rows) return;
-    o->rows = true;
-    for (int i = 0; i < o->threads; i++) memset(row(o, i), 0, ROW * sizeof(uint32_t));
+    if (b->rows) return;
+    b->rows = true;
+    for (int i = 0; i < b->threads; i++) memset(row(b, i), 0, ROW * sizeof(uint32_t));
 }
 
-/* Up to which tick t knows what thread `other` did. */
-static uint32_t knows(const lt_order *o, const lt_thread *t, int other)
+/* Up to which tick t knows what thread `other` of its block did. */
+static uint32_t knows(const block *b, const lt_thread *t, int other)
 {
-    uint32_t tick = o->barrier;
-    if (other / 32 == t->index / 32) tick = larger(tick, o->warp[other / 32]);
-    return o->rows ? larger(tick, row(o, t->index)[other]) : tick;
+    uint32_t tick = larger(b->barrier, b->met[other]);
+    if (other / 32 == t->index / 32) tick = larger(tick, b->warp[other / 32]);
+    return b->rows ? larger(tick, row(b, t->index)[other]) : tick;
 }
 
-static uint32_t knows_bulk(const lt_order *o, const lt_thread *t)
+static uint32_t knows_bulk(const block *b, const lt_thread *t)
 {
-    return o->rows ? larger(o->bulk, row(o, t->index)[LT_BLOCK_THREADS]) : 0;
+    return b->rows ? larger(b->bulk, row(b, t->index)[LT_BLOCK_THREADS]) : 0;
 }
 
 /* t leaves at the gate what it did and what it knows. */
 static void leave(lt_order *o, const lt_thread *t, gate *g)
 {
-    for (int i = 0; i < o->threads; i++) g->gathered[i] = larger(g->gathered[i], knows(o, t, i));
+    const block *b = o->at;
+    for (int i = 0; i < b->threads; i++) g->gathered[i] = larger(g->gathered[i], knows(b, t, i));
     g->gathered[t->index] = ++o->now;
-    g->gathered[LT_BLOCK_THREADS] = larger(g->gathered[LT_BLOCK_THREADS], knows_bulk(o, t));
+    g->gathered[LT_BLOCK_THREADS] = larger(g->gathered[LT_BLOCK_THREADS], knows_bulk(b, t));
 }
 
-static void learn(const lt_order *o, const lt_thread *t, const uint32_t *from)
+static void learn(const block *b, const lt_thread *t, const uint32_t *from)
 {
-    uint32_t *to = row(o, t->index);
-    for (int i = 0; i < o->threads; i++) to[i] = larger(to[i], from[i]);
+    uint32_t *to = row(b, t->index);
+    for (int i = 0; i < b->threads; i++) to[i] = larger(to[i], from[i]);
     to[LT_BLOCK_THREADS] = larger(to[LT_BLOCK_THREADS], from[LT_BLOCK_THREADS]);
 }
 
@@ -160,41 +230,42 @@ void lt_order_syncwarp(lt_thread *t, uint32_t mask)
 {
     if (!t->emu->checker) return;
     lt_order *o = t->emu->checker->order;
+    block *b = o->at;
     lt_thread *lane0 = t - t->lane;
     if (mask == 0xffffffffu) {
-        o->warp[t->index / 32] = ++o->now;
-        if (!o->rows) return;
+        b->warp[t->index / 32] = ++o->now;
+        if (!b->rows) return;
     }
-    begin_rows(o);
-    memset(&o->lanes, 0, sizeof o->lanes);
-    for (uint32_t m = mask; m; m &= m - 1) leave(o, lane0 + __builtin_ctz(m), &o->lanes);
-    for (uint32_t m = mask; m; m &= m - 1) learn(o, lane0 + __builtin_ctz(m), o->lanes.gathered);
+    begin_rows(b);
+    memset(&b->lanes, 0, sizeof b->lanes);
+    for (uint32_t m = mask; m; m &= m - 1) leave(o, lane0 + __builtin_ctz(m), &b->lanes);
+    for (uint32_t m = mask; m; m &= m - 1) learn(b, lane0 + __builtin_ctz(m), b->lanes.gathered);
 }
 
 void lt_order_arrive(const lt_thread *t, int barrier)
 {
     if (!t->emu->checker) return;
     lt_order *o = t->emu->checker->order;
-    begin_rows(o);
-    leave(o, t, &o->barriers[barrier]);
+    begin_rows(o->at);
+    leave(o, t, &o->at->barriers[barrier]);
 }
 
 /* The threads that wait, from the first on, go on; the barrier begins anew. */
 void lt_order_open_some(lt_emulator *e, int barrier, const lt_thread *first)
 {
     if (!e->checker) return;
-    lt_order *o = e->checker->order;
-    for (const lt_thread *t = first; t; t = t->next) learn(o, t, o->barriers[barrier].gathered);
-    memset(&o->barriers[barrier], 0, sizeof o->barriers[barrier]);
+    block *b = e->checker->order->at;
+    for (const lt_thread *t = first; t; t = t->next) learn(b, t, b->barriers[barrier].gathered);
+    memset(&b->barriers[barrier], 0, sizeof b->barriers[barrier]);
 }
 
 /* ---- mbarriers ---- */
 
 /* NULL: the word is the copy of one, and orders nothing. */
-static gate *find_mbarrier(lt_order *o, const uint64_t *bar)
+static gate *find_mbarrier(block *b, const uint64_t *bar)
 {
-    for (int i = 0; i < o->mbarrier_count; i++)
-        if (o->mbarriers[i].place == bar) return &o->mbarriers[i];
+    for (int i = 0; i < b->mbarrier_count; i++)
+        if (b->mbarriers[i].place == bar) return &b->mbarriers[i];
     return NULL;
 }
 
@@ -202,12 +273,12 @@ static gate *find_mbarrier(lt_order *o, const uint64_t *bar)
 int lt_order_mbarrier(lt_emulator *e, const uint64_t *bar)
 {
     if (!e->checker) return 0;
-    lt_order *o = e->checker->order;
-    if (o->mbarrier_count == GATES) return -1;
-    gate *g = &o->mbarriers[o->mbarrier_count++];
+    block *b = e->checker->order->at;
+    if (b->mbarrier_count == GATES) return -1;
+    gate *g = &b->mbarriers[b->mbarrier_count++];
     memset(g, 0, sizeof *g);
     g->place = bar;
-    begin_rows(o);
+    begin_rows(b);
     return 0;
 }
 
@@ -215,7 +286,7 @@ void lt_order_mbarrier_arrive(const lt_thread *t, const uint64_t *bar)
 {
     if (!t->emu->checker) return;
     lt_order *o = t->emu->checker->order;
-    gate *g = find_mbarrier(o, bar);
+    gate *g = find_mbarrier(o->at, bar);
     if (g) leave(o, t, g);
 }
 
@@ -223,7 +294,7 @@ void lt_order_mbarrier_arrive(const lt_thread *t, const uint64_t *bar)
 uint32_t lt_order_mbarrier_land(lt_emulator *e, const uint64_t *bar)
 {
     lt_order *o = e->checker->order;
-    gate *g = find_mbarrier(o, bar);
+    gate *g = find_mbarrier(o->at, bar);
     if (g) g->gathered[LT_BLOCK_THREADS] = o->now + 1;
     return o->now++;
 }
@@ -231,16 +302,16 @@ uint32_t lt_order_mbarrier_land(lt_emulator *e, const uint64_t *bar)
 void lt_order_mbarrier_end_phase(lt_emulator *e, const uint64_t *bar)
 {
     if (!e->checker) return;
-    gate *g = find_mbarrier(e->checker->order, bar);
+    gate *g = find_mbarrier(e->checker->order->at, bar);
     if (g) memcpy(g->given, g->gathered, sizeof g->given);
 }
 
 void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar)
 {
     if (!t->emu->checker) return;
-    lt_order *o = t->emu->checker->order;
-    const gate *g = find_mbarrier(o, bar);
-    if (g) learn(o, t, g->given);
+    block *b = t->emu->checker->order->at;
+    const gate *g = find_mbarrier(b, bar);
+    if (g) learn(b, t, g->given);
 }
 
 /* ---- the answer ---- */
@@ -250,15 +321,16 @@ uint32_t lt_order_now(const lt_checker *c)
     return c->order->now;
 }
 
-uint32_t lt_order_block(const lt_checker *c)
+uint32_t lt_order_begin(const lt_checker *c, int resident)
 {
-    return c->order->block;
+    return c->order->blocks[resident]->begin;
 }
 
-/* The block that ran at that tick. */
+/* What ran at that tick. */
 static const past *find_past(const lt_order *o, uint32_t tick)
 {
     size_t low = 0, high = o->past_count;
+    if (tick >= last_past(o)->begin) return last_past(o);
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
         if (o->past[middle].begin <= tick)
@@ -274,22 +346,31 @@ size_t lt_order_block_at(const lt_checker *c, uint32_t tick)
     return find_past(c->order, tick)->index;
 }
 
+lt_nearness lt_order_nearness(const lt_checker *c, uint32_t tick)
+{
+    const past *p = find_past(c->order, tick);
+    if (p->run != c->order->run) return LT_OTHER_CLUSTER;
+    return p->resident == last_past(c->order)->resident ? LT_OWN_BLOCK : LT_OWN_CLUSTER;
+}
+
 /* What the block did when it ran before, and looked for what was not there yet: now it does it
  * again. */
 bool lt_order_repeats(const lt_thread *t, lt_stamp s)
 {
     const lt_order *o = t->emu->checker->order;
-    return s.tick < o->block && find_past(o, s.tick)->index == o->past[o->past_count - 1].index;
+    const past *p = find_past(o, s.tick);
+    return p->run != o->run && p->index == last_past(o)->index;
 }
 
 bool lt_order_knows(const lt_thread *t, lt_stamp s)
 {
     const lt_order *o = t->emu->checker->order;
-    if (s.tick < o->block) {
-        const past *p = find_past(o, s.tick);
-        return o->joined && p->counter == o->joined && s.tick < p->released;
-    }
+    const block *b = o->at;
+    const past *p = find_past(o, s.tick);
+    if (p->run != o->run) return b->joined && p->counter == b->joined && s.tick < p->released;
     if (s.kind == LT_STAMP_FLIES) return false;
-    if (s.kind == LT_STAMP_BULK) return s.tick < knows_bulk(o, t);
-    return (int)s.thread == t->index || s.tick < knows(o, t, (int)s.thread);
+    if (p->resident != last_past(o)->resident)
+        return s.tick < o->blocks[p->resident]->met[s.thread];
+    if (s.kind == LT_STAMP_BULK) return s.tick < knows_bulk(b, t);
+    return (int)s.thread == t->index || s.tick < knows(b, t, (int)s.thread);
 }

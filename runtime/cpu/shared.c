@@ -10,9 +10,11 @@ enum {
     STRIDE = (MOST_PAGES + 2) * LT_PAGE /* a guard page on either side */
 };
 
+enum { PART = LT_SLOTS * STRIDE }; /* of the arena, a block's */
+
 size_t lt_shared_bytes(void)
 {
-    return (size_t)LT_SLOTS * STRIDE;
+    return (size_t)LT_CLUSTER_BLOCKS * PART;
 }
 
 int lt_shared_open(lt_emulator *e)
@@ -21,9 +23,14 @@ int lt_shared_open(lt_emulator *e)
                    -1, 0);
     if (p == MAP_FAILED) return -1;
     e->arena = p;
-    for (int i = 0; i < LT_SLOTS; i++)
-        e->slots[i].end = e->arena + (size_t)(i + 1) * STRIDE - LT_PAGE;
     return 0;
+}
+
+void lt_shared_settle(lt_emulator *e, int resident)
+{
+    char *part = e->arena + (size_t)resident * PART;
+    for (int i = 0; i < LT_SLOTS; i++)
+        e->residents[resident].slots[i].end = part + (size_t)(i + 1) * STRIDE - LT_PAGE;
 }
 
 void lt_shared_close(lt_emulator *e)
@@ -61,9 +68,9 @@ static int occupy(lt_slot *s, const char *name, lt_site site, size_t bytes)
 
 int lt_shared_begin(lt_emulator *e, size_t dynamic)
 {
-    for (int i = 0; i < LT_SLOTS; i++) e->slots[i].name = NULL;
-    e->slot_count = 1;
-    return occupy(&e->slots[0], "dynamic", (lt_site){NULL, 0}, dynamic);
+    for (int i = 0; i < LT_SLOTS; i++) e->at->slots[i].name = NULL;
+    e->at->slot_count = 1;
+    return occupy(&e->at->slots[0], "dynamic", (lt_site){NULL, 0}, dynamic);
 }
 
 /* A free slot, first one that has its pages already. */
@@ -72,7 +79,7 @@ static lt_slot *choose(lt_emulator *e, size_t bytes)
     const int pages = (int)((bytes + LT_PAGE - 1) / LT_PAGE);
     lt_slot *best = NULL;
     for (int i = 1; i < LT_SLOTS; i++) {
-        lt_slot *s = &e->slots[i];
+        lt_slot *s = &e->at->slots[i];
         if (s->name) continue;
         if (s->pages == pages) return s;
         if (!best || (best->pages && !s->pages)) best = s;
@@ -85,17 +92,17 @@ static void check_size(lt_thread *t, lt_site site, const char *name, size_t byte
     const lt_emulator *e = t->emu;
     size_t sum = bytes;
     for (int i = 1; i < LT_SLOTS; i++)
-        if (e->slots[i].name) sum += e->slots[i].bytes;
+        if (e->at->slots[i].name) sum += e->at->slots[i].bytes;
     if (sum > LT_STATIC_SHARED_BYTES)
         lt_fault(t, site,
                  "shared '%s': %zu bytes of static shared memory, and a GPU has %d (make "
                  "it dynamic)",
                  name, sum, LT_STATIC_SHARED_BYTES);
-    if (sum + e->slots[0].bytes > LT_SHARED_BYTES)
+    if (sum + e->at->slots[0].bytes > LT_SHARED_BYTES)
         lt_fault(t, site,
                  "shared '%s': %zu bytes of shared memory, static and dynamic, and a block "
                  "has %d",
-                 name, sum + e->slots[0].bytes, LT_SHARED_BYTES);
+                 name, sum + e->at->slots[0].bytes, LT_SHARED_BYTES);
 }
 
 /* An array is known by its name and place: the text has one of it however many threads ask. */
@@ -104,8 +111,8 @@ char *lt_cpu_shared(lt_thread *t, const char *file, int line, const char *name, 
     lt_emulator *e = t->emu;
     const lt_site site = {file, line};
     int seen = 1;
-    for (int i = 1; i < LT_SLOTS && seen < e->slot_count; i++) {
-        const lt_slot *s = &e->slots[i];
+    for (int i = 1; i < LT_SLOTS && seen < e->at->slot_count; i++) {
+        const lt_slot *s = &e->at->slots[i];
         if (!s->name) continue;
         seen++;
         if (s->site.line == line && (s->name == name || !strcmp(s->name, name)) &&
@@ -117,7 +124,7 @@ char *lt_cpu_shared(lt_thread *t, const char *file, int line, const char *name, 
     if (!s) lt_fault(t, site, "shared '%s': more than %d arrays", name, LT_SLOTS - 1);
     if (occupy(s, name, site, bytes))
         lt_fault(t, site, "shared '%s': the system gives no memory for %zu bytes", name, bytes);
-    e->slot_count++;
+    e->at->slot_count++;
     poison(s);
     return s->data;
 }
@@ -125,28 +132,35 @@ char *lt_cpu_shared(lt_thread *t, const char *file, int line, const char *name, 
 void lt_shared_poison(lt_emulator *e)
 {
     for (int i = 0; i < LT_SLOTS; i++)
-        if (e->slots[i].name) poison(&e->slots[i]);
+        if (e->at->slots[i].name) poison(&e->at->slots[i]);
 }
 
 void lt_shared_check(lt_emulator *e)
 {
     for (int i = 0; i < LT_SLOTS; i++) {
-        const lt_slot *s = &e->slots[i];
+        const lt_slot *s = &e->at->slots[i];
         if (!s->name) continue;
         const bool before = !lt_memory_is_filled(s->end - (size_t)s->pages * LT_PAGE, s->data);
         if (before || !lt_memory_is_filled(s->data + s->bytes, s->end))
-            lt_fault_note(e, &e->threads[0], s->site,
+            lt_fault_note(e, &e->at->threads[0], s->site,
                           "some thread of the block writes %s shared "
                           "'%s'",
                           before ? "in front of" : "behind", s->name);
     }
 }
 
-const lt_slot *lt_shared_find(const lt_emulator *e, const void *p)
+int lt_shared_resident(const lt_emulator *e, const void *p)
 {
     const uintptr_t address = (uintptr_t)p, arena = (uintptr_t)e->arena;
-    if (address < arena || address >= arena + lt_shared_bytes()) return NULL;
-    return &e->slots[(address - arena) / STRIDE];
+    if (address < arena || address >= arena + lt_shared_bytes()) return -1;
+    return (int)((address - arena) / PART);
+}
+
+const lt_slot *lt_shared_find(const lt_emulator *e, const void *p)
+{
+    const int resident = lt_shared_resident(e, p);
+    if (resident < 0) return NULL;
+    return &e->residents[resident].slots[((uintptr_t)p - (uintptr_t)e->arena) % PART / STRIDE];
 }
 
 bool lt_shared_holds(const lt_emulator *e, const void *p, size_t bytes)
@@ -154,4 +168,19 @@ bool lt_shared_holds(const lt_emulator *e, const void *p, size_t bytes)
     const lt_slot *s = lt_shared_find(e, p);
     const char *at = p;
     return s && s->name && at >= s->data && bytes <= s->bytes && at <= s->data + s->bytes - bytes;
+}
+
+static bool is_same(const lt_slot *a, const lt_slot *b)
+{
+    return a->name && b->name && a->site.line == b->site.line && !strcmp(a->name, b->name) &&
+           (a->site.file == b->site.file || !strcmp(a->site.file, b->site.file));
+}
+
+char *lt_shared_other(const lt_emulator *e, const void *p, const lt_resident *other)
+{
+    const lt_slot *mine = lt_shared_find(e, p);
+    for (int i = 0; i < LT_SLOTS; i++)
+        if (is_same(mine, &other->slots[i]))
+            return other->slots[i].data + ((const char *)p - mine->data);
+    return NULL;
 }

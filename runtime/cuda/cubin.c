@@ -21,6 +21,7 @@ enum {
     INFO_PARAM = 0x17,
     INFO_PARAM_BYTES = 0x19,
     INFO_REGISTERS = 0x2f,
+    INFO_CLUSTER = 0x3d,
     INFO_BARRIERS = 0x4c,
     INFO_ANNOTATIONS = 0x55, /* pairs {kind, place}; kind 1 is a store or load of a spill */
     COMPAT_EXACT = 0x09,
@@ -178,6 +179,9 @@ static int take_own(lt_cubin *c, const record *r, uint32_t *seen, lt_err *err)
     case INFO_MAX_THREADS:
         for (int i = 0; len >= 12 && i < 3; i++) c->max_threads[i] = u32(p + 4 * i);
         break;
+    case INFO_CLUSTER:
+        for (int i = 0; len >= 12 && i < 3; i++) c->cluster[i] = u32(p + 4 * i);
+        break;
     case INFO_BARRIERS: c->barriers = (int)(r->value & 0xff); break;
     case INFO_PARAM_BYTES: c->param_bytes = r->value; break;
     case INFO_ANNOTATIONS:
@@ -275,7 +279,7 @@ static int read_sections(const elf *e, const char *kernel, lt_cubin *c, lt_err *
 
 int lt_cubin_read(lt_span image, const char *kernel, lt_cubin *out, lt_err *err)
 {
-    lt_cubin c = {.facts.image_bytes = image.len};
+    lt_cubin c = {.facts.image_bytes = image.len, .cluster = {1, 1, 1}};
     elf e;
     uint32_t symbol = 0;
     if (strlen(kernel) >= sizeof c.name) return lt_fail(err, "%s: the name is too long", kernel);
@@ -324,5 +328,10 @@ int lt_cubin_compare(const lt_cubin *c, const lt_source *src, lt_err *err)
     if (threads && threads != (uint64_t)src->threads)
         return lt_fail(err, "%s: the image is for blocks of %" PRIu64 " threads, the launch has %d",
                        c->name, threads, src->threads);
+    const unsigned cluster = src->cluster ? (unsigned)src->cluster : 1;
+    if (c->cluster[0] != cluster || c->cluster[1] != 1 || c->cluster[2] != 1)
+        return lt_fail(err,
+                       "%s: the image is for clusters of %u x %u x %u blocks, the launch has %u",
+                       c->name, c->cluster[0], c->cluster[1], c->cluster[2], cluster);
     return 0;
 }

@@ -15,6 +15,7 @@ typedef struct {
     bool exact;     /* runs on this compute capability alone: an `a` target */
     lt_facts facts;
     unsigned max_threads[3]; /* of __launch_bounds__; zero without */
+    unsigned cluster[3];     /* blocks; 1 without */
     int barriers;
     int param_count;
     lt_cubin_param params[LT_MAX_PARAMS];
@@ -26,7 +27,7 @@ typedef struct {
 int lt_cubin_read(lt_span image, const char *kernel, lt_cubin *out, lt_err *err);
 
 /* 0 where the image agrees with what the generator believes: the kernel's name, the architecture,
- * the parameters' count, offsets and sizes, the threads of a block. */
+ * the parameters' count, offsets and sizes, the threads of a block, the blocks of a cluster. */
 int lt_cubin_compare(const lt_cubin *cubin, const lt_source *src, lt_err *err);
 
 #endif

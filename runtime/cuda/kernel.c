@@ -36,6 +36,7 @@ static int check_image(const lt_cuda_device *d, const lt_source *src, lt_span im
     memcpy(k->base.params, src->params, (size_t)src->param_count * sizeof *src->params);
     k->base.param_count = src->param_count;
     k->base.threads = src->threads;
+    k->base.cluster = src->cluster ? src->cluster : 1;
     return 0;
 }
 

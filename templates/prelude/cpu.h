@@ -35,6 +35,7 @@ lt_thread *lt_cur; /* the running thread: set at each switch */
 
 #define LT_KERNEL(...) void
 #define LT_DEV static inline
+#define LT_CLUSTER(n)
 #define LT_UNROLL(n)
 #define LT_SHARED1(T, name, n) T *name = (T *)lt_cpu_shared(LT_HERE, #name, sizeof(T) * (n))
 #define LT_SHARED2(T, name, n, m) T(*name)[m] = (T(*)[m])lt_cpu_shared(LT_HERE, #name, sizeof(T) * (n) * (m))
@@ -120,6 +121,15 @@ extern int lt_cpu_look_again(lt_thread *, const char *, int, int missing);
 #define lt_put(p, value, flag) lt_cpu_put(LT_HERE, p, value, flag)
 #define lt_peek(p) lt_cpu_peek(LT_HERE, p)
 #define lt_look_again(missing) lt_cpu_look_again(LT_HERE, missing)
+
+/* ---- a cluster ---- */
+
+extern void lt_cpu_cluster_arrive(lt_thread *, const char *, int);
+extern void lt_cpu_cluster_wait(lt_thread *, const char *, int);
+extern void lt_cpu_cluster_st32(lt_thread *, const char *, int, u32 *p, u32 rank, u32 v);
+#define lt_cluster_arrive() lt_cpu_cluster_arrive(LT_HERE)
+#define lt_cluster_wait() lt_cpu_cluster_wait(LT_HERE)
+#define lt_cluster_st32(p, rank, v) lt_cpu_cluster_st32(LT_HERE, p, rank, v)
 
 /* ---- asynchronous copies ---- */
 

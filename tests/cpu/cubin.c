@@ -160,12 +160,15 @@ static void the_kernel_that_is_meant_is_found_among_others(void **state)
     lt_err err;
     compile("two",
             "extern \"C\" __global__ void __launch_bounds__(32) first(int *y) { y[0] = 1; }\n"
-            "extern \"C\" __global__ void __launch_bounds__(64) second(int *y, int *x)\n"
+            "extern \"C\" __global__ void __launch_bounds__(64) __cluster_dims__(4, 1, 1)\n"
+            "second(int *y, int *x)\n"
             "{ y[0] = x[0]; }\n",
             "sm_90a", &image);
     assert_int_equal(read_facts("first", &image).param_count, 1);
     assert_int_equal(read_facts("second", &image).param_count, 2);
     assert_int_equal(read_facts("second", &image).max_threads[0], 64);
+    assert_memory_equal(read_facts("first", &image).cluster, ((unsigned[]){1, 1, 1}), 12);
+    assert_memory_equal(read_facts("second", &image).cluster, ((unsigned[]){4, 1, 1}), 12);
     assert_int_equal(lt_cubin_read(lt_bytes_view(&image), "third", &c, &err), -1);
     assert_string_equal(err.text, "third: the image has no kernel of this name");
     lt_bytes_clear(&image);
@@ -366,6 +369,7 @@ static lt_cubin cubin_of(void)
                       .sm = 90,
                       .exact = true,
                       .max_threads = {128, 1, 1},
+                      .cluster = {1, 1, 1},
                       .param_count = 2,
                       .params = {{0, 8}, {8, 8}},
                       .param_bytes = 16};
@@ -408,6 +412,15 @@ static void what_differs_from_the_generator_is_told(void **state)
     s = source;
     s.threads = 256;
     must_differ(&c, &s, "the image is for blocks of 128 threads, the launch has 256");
+    s = source;
+    s.cluster = 4;
+    must_differ(&c, &s, "the image is for clusters of 1 x 1 x 1 blocks, the launch has 4");
+    c.cluster[0] = 2;
+    must_differ(&c, &s, "the image is for clusters of 2 x 1 x 1 blocks, the launch has 4");
+    c.cluster[0] = 4;
+    lt_err err;
+    assert_int_equal(lt_cubin_compare(&c, &s, &err), 0);
+    c = cubin_of();
     c.params[1].bytes = 4;
     must_differ(&c, &source,
                 "parameter 1, 'x', has 4 bytes at 8 in the image, the generator means "

@@ -157,8 +157,11 @@ static void a_range_must_lie_inside_its_buffer(void **state)
 
 static lt_kernel kernel(void)
 {
-    return (lt_kernel){
-        .name = "k", .params = {{"y", true}, {"x", false}}, .param_count = 2, .threads = 64};
+    return (lt_kernel){.name = "k",
+                       .params = {{"y", true}, {"x", false}},
+                       .param_count = 2,
+                       .threads = 64,
+                       .cluster = 1};
 }
 
 /* The message of a launch, empty where it is passed on; the same must hold for timing. */

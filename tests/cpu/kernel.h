@@ -16,6 +16,7 @@ typedef struct {
     const char *params;          /* "x y!": their names; ! where the kernel may write */
     unsigned grid, block;        /* 1 where 0 */
     unsigned shared;             /* dynamic bytes */
+    int cluster;                 /* as in lt_source */
     bool programmatic;           /* as in lt_launch */
     const unsigned *sample;      /* as in lt_launch */
     size_t samples;              /* as in lt_launch */
@@ -48,12 +49,12 @@ static inline int kernel_text(const char *text, int params, lt_bytes *out, lt_er
     return lt_bytes_print(out, err, "); }\n");
 }
 
-static inline int kernel_load(lt_device *dev, const char *name, const char *text,
-                              const char *params, int model, lt_kernel **out, lt_err *err)
+static inline int kernel_load_job(lt_device *dev, const char *name, const char *text,
+                                  const kernel_job *job, lt_kernel **out, lt_err *err)
 {
     lt_param list[LT_MAX_PARAMS];
     lt_bytes whole = {0};
-    const int count = kernel_params(params, list);
+    const int count = kernel_params(job->params, list);
     int rc = kernel_text(text, count, &whole, err);
     if (!rc) {
         const lt_source src = {.name = name,
@@ -62,11 +63,19 @@ static inline int kernel_load(lt_device *dev, const char *name, const char *text
                                .params = list,
                                .param_count = count,
                                .threads = 1024,
-                               .model = model ? model : 90};
+                               .cluster = job->cluster,
+                               .model = job->model ? job->model : 90};
         rc = dev->ops->load(dev, &src, (lt_span){NULL, 0}, out, err);
     }
     lt_bytes_clear(&whole);
     return rc;
+}
+
+static inline int kernel_load(lt_device *dev, const char *name, const char *text,
+                              const char *params, int model, lt_kernel **out, lt_err *err)
+{
+    const kernel_job job = {.params = params, .model = model};
+    return kernel_load_job(dev, name, text, &job, out, err);
 }
 
 static inline lt_launch kernel_launch(const kernel_job *job)
@@ -86,7 +95,7 @@ static inline int kernel_run(lt_device *dev, const char *text, const kernel_job 
     lt_kernel *k = NULL;
     lt_arg args[LT_MAX_PARAMS] = {{NULL, 0}};
     const lt_launch l = kernel_launch(job);
-    int rc = kernel_load(dev, "k", text, job->params, job->model, &k, err);
+    int rc = kernel_load_job(dev, "k", text, job, &k, err);
     if (rc) return rc;
     for (int i = 0; i < k->param_count && !rc; i++) {
         rc = dev->ops->alloc(dev, job->bytes[i], &args[i].buffer, err);

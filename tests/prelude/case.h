@@ -25,6 +25,7 @@ typedef struct {
     const char *text;
     const char *next_name, *next; /* a kernel launched behind it, programmatically; NULL: none */
     unsigned threads, blocks, shared; /* of both */
+    int cluster;                      /* blocks; 0: no clusters */
     int launches;
     size_t in, out, work; /* words */
     case_sameness same;

@@ -7,18 +7,19 @@
 
 #include <stdlib.h>
 
-/* The prelude of an arch, which the caller clears. */
+/* The prelude of an arch, of kernels with clusters too; the caller clears it. */
 static inline int read_prelude(const char *arch, lt_bytes *out, lt_err *err)
 {
-    lt_bytes part = {0};
-    int rc = -1;
+    static const char *const more[] = {"templates/prelude/exact.h", "templates/prelude/cluster.h"};
+    int rc = 0;
     if (strcmp(arch, "cpu") == 0) return lt_files_read("templates/prelude/cpu.h", out, err);
-    if (lt_files_read("templates/prelude/cuda.h", out, err)) goto done;
-    if (lt_files_read("templates/prelude/exact.h", &part, err)) goto done;
-    rc = lt_bytes_append(out, part.ptr, part.len, err);
-done:
-    lt_bytes_clear(&part);
-    return rc;
+    if (lt_files_read("templates/prelude/cuda.h", out, err)) return -1;
+    for (size_t i = 0; i < lt_countof(more) && !rc; i++) {
+        lt_bytes part = {0};
+        rc = lt_files_read(more[i], &part, err) || lt_bytes_append(out, part.ptr, part.len, err);
+        lt_bytes_clear(&part);
+    }
+    return rc ? -1 : 0;
 }
 
 /* What a compiler gets: prelude, kernel, and for the CPU device a function that takes the arguments
@@ -39,7 +40,7 @@ typedef struct {
 } case_place;
 
 static inline int load_text(const case_place *at, const char *name, const char *text,
-                            unsigned threads, lt_kernel **out, lt_err *err)
+                            unsigned threads, int cluster, lt_kernel **out, lt_err *err)
 {
     static const lt_param params[] = {{"out", true}, {"in", false}, {"work", true}};
     lt_jit_report report;
@@ -53,6 +54,7 @@ static inline int load_text(const case_place *at, const char *name, const char *
                            .params = params,
                            .param_count = 3,
                            .threads = (int)threads,
+                           .cluster = cluster,
                            .model = at->model};
     rc = lt_jit_load(at->dev, &src, out, &report, err);
 done:
@@ -101,8 +103,9 @@ static inline int run_case(const case_place *at, const prelude_case *c, const ui
     lt_kernel *first = NULL, *next = NULL;
     case_buffers b = {0};
     int rc = -1;
-    if (load_text(at, c->name, c->text, c->threads, &first, err)) goto done;
-    if (c->next && load_text(at, c->next_name, c->next, c->threads, &next, err)) goto done;
+    if (load_text(at, c->name, c->text, c->threads, c->cluster, &first, err)) goto done;
+    if (c->next && load_text(at, c->next_name, c->next, c->threads, c->cluster, &next, err))
+        goto done;
     if (make_buffers(at->dev, c->out, c->work, (lt_span){in, 4 * c->in}, &b, err)) goto done;
     if (launch_pair(at, c, first, next, &b, err)) goto done;
     rc = lt_device_read(at->dev, b.out, 0, out, 4 * c->out, err);

@@ -260,6 +260,30 @@ static void expect_put(const uint32_t *in, uint32_t *out, size_t words, int mode
 
 /* ---- asynchronous copies ---- */
 
+/* Each block gives its words to the next one of its cluster. */
+static const char cluster_text[] =
+    "LT_KERNEL(64) LT_CLUSTER(4) prelude_cluster(u32 *out, const u32 *in, u32 *work)\n"
+    "{\n"
+    "    LT_SHARED1(u32, got, 64);\n"
+    "    const u32 i = blockIdx.x * 64 + threadIdx.x, rank = blockIdx.x % 4;\n"
+    "    lt_cluster_arrive();\n"
+    "    const u32 v = in[i];\n"
+    "    lt_cluster_wait();\n"
+    "    lt_cluster_st32(got + (threadIdx.x + 5) % 64, (rank + 1) % 4, v);\n"
+    "    lt_cluster_arrive();\n"
+    "    lt_cluster_wait();\n"
+    "    out[i] = got[threadIdx.x];\n"
+    "}\n";
+
+static void expect_cluster(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    (void)model;
+    for (size_t i = 0; i < words; i++) {
+        const size_t block = i / 64, rank = block % 4, from = block - rank + (rank + 3) % 4;
+        out[i] = in[from * 64 + (i + 59) % 64];
+    }
+}
+
 static const char cp_async_text[] =
     "LT_KERNEL(64) prelude_cp_async(u32 *out, const u32 *in, u32 *work)\n"
     "{\n"

@@ -40,43 +40,53 @@ return family("x", t)
 local t = base()
 t.launch = function() return { grid = 1, block = 32, shared = 2 ^ 10 } end
 return family("x", t)
+-- case: a cluster of more blocks than every GPU has
+-- expect: FILE:46: family x: launch: cluster must be an integer from 1 to 8, got the integer 9
+local t = base()
+t.launch = function() return { grid = 18, cluster = 9, block = 32 } end
+return family("x", t)
+-- case: a grid that is not whole clusters
+-- expect: FILE:51: family x: launch: grid x is 3, not a whole number of clusters of 2
+local t = base()
+t.launch = function() return { grid = 3, cluster = 2, block = 32 } end
+return family("x", t)
 -- case: a slip in a field of launch
--- expect: FILE:46: family x: launch: the legal fields are grid, block and shared
+-- expect: FILE:56: family x: launch: the legal fields are grid, cluster, block and shared
 local t = base()
 t.launch = function() return { grid = 1, block = 32, share = 1 } end
 return family("x", t)
 -- case: launch without a result
--- expect: FILE:51: family x: launch: { grid =, block =, shared = } is needed, got nil
+-- expect: FILE:61: family x: launch: { grid =, cluster =, block =, shared = } is needed, got nil
 local t = base()
 t.launch = function() end
 return family("x", t)
 -- case: a class of several words
--- expect: FILE:56: family x: class: one word is needed, got the string 'dot 1'
+-- expect: FILE:66: family x: class: one word is needed, got the string 'dot 1'
 local t = base()
 t.class = function() return "dot 1" end
 return family("x", t)
 -- case: work in floats
--- expect: FILE:61: family x: work: { bytes =, flops = } as integers is needed
+-- expect: FILE:71: family x: work: { bytes =, flops = } as integers is needed
 local t = base()
 t.work = function(s) return { bytes = s.M / 2, flops = 0 } end
 return family("x", t)
 -- case: an extent that comes out as 0
--- expect: FILE:66: family x: args: extent 1 of 'x' must be an integer of 1 or more, got the integer 0
+-- expect: FILE:76: family x: args: extent 1 of 'x' must be an integer of 1 or more, got the integer 0
 local t = base()
 t.args[2][3] = { function(s) return s.M // 4 end }
 return family("x", t)
 -- case: scratch in an unknown format
--- expect: FILE:71: family x: scratch: 'sums': unknown number format 'f64' (known: bf16 f16 f32 e4m3 u8 i8 u16 i32 u32 e2m1x2)
+-- expect: FILE:81: family x: scratch: 'sums': unknown number format 'f64' (known: bf16 f16 f32 e4m3 u8 i8 u16 i32 u32 e2m1x2)
 local t = base()
 t.scratch = function() return { { "sums", "f64", { "M" } } } end
 return family("x", t)
 -- case: scratch that is named like an arg
--- expect: FILE:76: family x: scratch: 'x' is an arg already
+-- expect: FILE:86: family x: scratch: 'x' is an arg already
 local t = base()
 t.scratch = function() return { { "x", "f32", { "M" } } } end
 return family("x", t)
 -- case: more parameters than a launch takes
--- expect: FILE:81: family x: scratch: 26 parameters, at most 24 are allowed
+-- expect: FILE:91: family x: scratch: 26 parameters, at most 24 are allowed
 local t = base()
 t.scratch = function()
     local rows = {}
@@ -85,12 +95,12 @@ t.scratch = function()
 end
 return family("x", t)
 -- case: a template's name with a path
--- expect: FILE:90: family x: template: a base name is needed, got the string '../x'
+-- expect: FILE:100: family x: template: a base name is needed, got the string '../x'
 local t = base()
 t.template = function() return "../x" end
 return family("x", t)
 -- case: an arg that no memory holds
--- expect: FILE:95: family x: args: 'x' is larger than any memory
+-- expect: FILE:105: family x: args: 'x' is larger than any memory
 local t = base()
 t.args[2][3] = { "K", function() return 1 << 60 end }
 return family("x", t)

@@ -1,30 +1,37 @@
-/* family kda_decode.w8a8 rev 1, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w16, class delta32x2 */
-// KDA from the rows of its projections to the gated norm: block (head, sequence). WARPS warps have the head's state in
-// registers from the first token to the last, thread (run, c) columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1;
-// HELPERS more make what a token needs once. q and k are in shared memory as SiLU leaves them, and their norms go to
-// the sums over k:
+/* family kda_decode.w8a8 rev 1, shape m16_tokens16_heads1_d64_n128_k64_stride321_slots17, variant w4s4, class delta16x4_4 */
+// KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
+// each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
+// columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; HELPERS more make what a token needs once. q and k are in
+// shared memory as SiLU leaves them, and their norms go to the sums over k:
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
-enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 16 };
+// Each block of a cluster makes q, k and the decays of the whole head; its first one keeps their window, and the sums
+// of squares of all of them make the norm.
+enum { M = 16, TOKENS = 16, HEADS = 1, D = 64, N = 128, K = 64, STRIDE = 321, SLOTS = 17, WARPS = 4, SPLIT = 4 };
 enum {
     THREADS = 32 * WARPS,                          // that have a state
     HELPERS = 3,                                   // as a token has sums of q and k
     ALL = WARPS + HELPERS,
-    COLS = D > 64 ? 32 : D > 32 ? 16 : 8,          // threads of a row of S
+    WIDTH = D / SPLIT,                             // columns of a block
+    COLS = WIDTH > 64 ? 32 : WIDTH > 32 ? 16 : 8,  // threads of a row of S
     RUNS = THREADS / COLS,
     STEPS = (D + RUNS - 1) / RUNS,                 // k of a run
     DEPTH = RUNS * STEPS,                          // D, and what lies beyond it: zeros
     CHANNELS = 3 * HEADS * D,                      // of q | k | v; then f_a, g_a, b
-    EACH = (3 * DEPTH + THREADS - 1) / THREADS,    // inputs of a thread, of all those of the head
+    INPUTS = 2 * DEPTH + (SPLIT > 1 ? WIDTH : DEPTH),
+    EACH = (INPUTS + THREADS - 1) / THREADS,       // inputs of a thread
     LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
-    TILES = (D / 8 + WARPS - 1) / WARPS,           // of the D / 8 of f and g that a warp has
+    VALUES = (WIDTH + 31) / 32,                    // of these, those of the block's columns
+    GATES = (D + WIDTH) / 16,                      // tiles of f, then of g
+    TILES = (GATES + WARPS - 1) / WARPS,           // that a warp has
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
     DECAY = 0, QUERY = 1, KEY = 2, VALUE = 3,      // words of a channel in shared memory
     FACTOR = 4 * DEPTH,                            // of a channel of the norm
     KEY_SCALE = 5 * DEPTH, QUERY_SCALE, PRODUCT, BETA,
-    TOKEN = 5 * DEPTH + 4
+    SQUARES = 5 * DEPTH + 4,                       // of o, a word for each block of a cluster
+    TOKEN = SQUARES + (SPLIT > 1 ? 4 : 0)
 };
 // KDA's two products of slices in W8A8: a warp has a tile of 16 channels, as in w8a8_gemv: lane (g, t) holds
 // rows g and g + 8, k 16t .. 16t + 15 of a chunk of 64. The template's enum has K and TOKENS.
@@ -83,6 +90,8 @@ LT_DEV void gate_multiply(float *sum, const uint4 *w, e4m3 (*slices)[ROW], int a
     }
 }
 
+LT_DEV int part_of(void) { return SPLIT > 1 ? (int)(blockIdx.x % SPLIT) : 0; }
+
 LT_DEV void load4(float *to, const float *from)
 {
     const float4 v = lt_ld128f(from);
@@ -96,9 +105,9 @@ LT_DEV void store4(float *to, const float *from)
     *(float4 *)to = v;
 }
 
-LT_DEV int is_state(int k, int column) { return (DEPTH == D || k < D) && (4 * COLS == D || column < D); }
+LT_DEV int is_state(int k, int column) { return (DEPTH == D || k < D) && (4 * COLS == WIDTH || column < WIDTH); }
 
-LT_DEV void state_load(float (*s)[4], const float *state, int k0, int column)  // state: of the slot and head
+LT_DEV void state_load(float (*s)[4], const float *state, int k0, int column)  // state: of the block's first column
 {
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) {
@@ -116,10 +125,14 @@ LT_DEV void state_store(float *state, float (*s)[4], int k0, int column)
 
 // ---- q, k and v ----
 
-// Input i of a head is one of q, k, v, of one of its channels; and where that lies in a row of x.
-LT_DEV int is_input(int i) { return i < 3 * DEPTH; }
+// Input i of a block is one of q, k, v, of one of its channels; and where that lies in a row of x.
+LT_DEV int is_input(int i) { return i < INPUTS; }
 LT_DEV int is_channel(int i) { return is_input(i) && (DEPTH == D || i % DEPTH < D); }
-LT_DEV int channel_of(int i, int head) { return (i / DEPTH * HEADS + head) * D + i % DEPTH; }
+LT_DEV int channel_of(int i, int head)
+{
+    return (i / DEPTH * HEADS + head) * D + i % DEPTH + (i / DEPTH == 2 ? part_of() * WIDTH : 0);
+}
+LT_DEV int is_kept(int i) { return is_channel(i) && (i / DEPTH == 2 || part_of() == 0); }  // here, in the window
 
 LT_DEV void inputs_load(float (*tap)[4], float (*now)[4], const float *taps, const float *window, int head)
 {
@@ -158,7 +171,7 @@ LT_DEV void input_make(float *tokens, const bf16 *in, int i, int t0, float *now,
         const float v = is_channel(i) ? convolve(now, tap, lt_bf16_f32(in[t])) : 0.0f;
         if (is_input(i)) tokens[(t0 + t) * TOKEN + i % DEPTH * 4 + QUERY + i / DEPTH] = v;
         const int to = (int)lt_shfl_u32(0xffffffffu, (u32)kept, t0 + t);
-        if (to >= 0 && is_channel(i)) store4(pool + ((size_t)to * CHANNELS + channel_of(i, head)) * 4, now);
+        if (to >= 0 && is_kept(i)) store4(pool + ((size_t)to * CHANNELS + channel_of(i, head)) * 4, now);
     }
 }
 
@@ -170,7 +183,10 @@ typedef struct {
     float aside;     // of channel lane % 16: the decay's bias, or the norm's weight
 } gate_tile;
 
-LT_DEV int tile_of(int i, int head) { return (i / (D / 16) * HEADS + head) * (D / 16) + i % (D / 16); }
+LT_DEV int tile_of(int i, int head)
+{
+    return (i / (D / 16) * HEADS + head) * (D / 16) + i % (D / 16) + i / (D / 16) * part_of() * (WIDTH / 16);
+}
 
 // sw: 0 where the product has no scales.
 LT_DEV void tiles_load(uint4 (*weights)[CHUNKS][2], gate_tile *of, const gate_code *w, const float *sw,
@@ -180,11 +196,11 @@ LT_DEV void tiles_load(uint4 (*weights)[CHUNKS][2], gate_tile *of, const gate_co
     LT_UNROLL(TILES)
     for (int n = 0; n < TILES; n++) {
         const int i = warp + n * WARPS, tile = tile_of(i, head), d = i % (D / 16) * 16 + lane % 16;
-        if (warp >= WARPS || i >= D / 8) continue;
+        if (warp >= WARPS || i >= GATES) continue;
         LT_UNROLL(CHUNKS)
         for (int c = 0; c < CHUNKS && EARLY; c++) gate_weights(weights[n][c], w, tile, c, lane);
         for (int j = 0; j < 2; j++) of[n].scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
-        of[n].aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[d]);
+        of[n].aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[part_of() * WIDTH + d]);
     }
 }
 
@@ -221,7 +237,7 @@ LT_DEV void gates_multiply(float *tokens, gate_code (*slices)[ROW], const float 
     }
 }
 
-// Tile i of the head: decays of f, factors of the norm of g. A warp has one.
+// Tile i of the block: decays of f, factors of the norm of g. A warp has one.
 LT_DEV void gates_make(float *tokens, gate_code (*slices)[ROW], const float *scale, const gate_code *w,
                        uint4 (*weights)[2], const gate_tile *of, int i, float rate, int head)
 {
@@ -284,7 +300,7 @@ LT_DEV void token_dots(float (*s)[4], const float *token, float (*room)[8 * COLS
 LT_DEV void token_delta(float *token, float (*room)[8 * COLS], float *delta)
 {
     const int column = threadIdx.x;
-    if (column >= D) return;
+    if (column >= WIDTH) return;
     float dot = room[0][column], out = room[0][4 * COLS + column];
     for (int r = 1; r < RUNS; r++) dot += room[r][column], out += room[r][4 * COLS + column];
     const float d = (token[4 * column + VALUE] - dot * token[KEY_SCALE]) * token[BETA];
@@ -304,36 +320,54 @@ LT_DEV void token_add(float (*s)[4], const float *token, const float *delta, int
     }
 }
 
-// The gated norm of a token's o. A warp has one.
-LT_DEV void token_finish(bf16 *y, const float *token, int lane)
+// The sum of a token's o squared, of the block's columns. A warp has one.
+LT_DEV float token_squares(float *o, const float *token, int lane)
 {
-    float o[LANES] = {0}, sum = 0.0f;
-    LT_UNROLL(LANES)
-    for (int i = 0; i < LANES; i++) {
-        if (lane + 32 * i < D) o[i] = token[4 * (lane + 32 * i) + VALUE];
+    float sum = 0.0f;
+    LT_UNROLL(VALUES)
+    for (int i = 0; i < VALUES; i++) {
+        o[i] = lane + 32 * i < WIDTH ? token[4 * (lane + 32 * i) + VALUE] : 0.0f;
         sum = fmaf(o[i], o[i], sum);
     }
-    const float scale = 1.0f / sqrtf(lt_warp_sum(sum) / (float)D + 1e-5f);
-    LT_UNROLL(LANES)
-    for (int i = 0; i < LANES; i++)
-        if (lane + 32 * i < D) y[lane + 32 * i] = lt_f32_bf16(o[i] * scale * token[FACTOR + lane + 32 * i]);
+    return lt_warp_sum(sum);
+}
+
+// The other blocks of the cluster get it. A warp has one.
+LT_DEV void token_share(float *token, int part, int lane)
+{
+    float o[VALUES];
+    const float sum = token_squares(o, token, lane);
+    if (lane < SPLIT) lt_cluster_st32((u32 *)token + SQUARES + part, lane, lt_f32_bits(sum));
+}
+
+// The gated norm of a token's o. A warp has one. y: of the block's first column.
+LT_DEV void token_finish(bf16 *y, const float *token, int lane)
+{
+    float o[VALUES], sum = token_squares(o, token, lane);
+    if (SPLIT > 1) sum = token[SQUARES];
+    for (int i = 1; i < SPLIT; i++) sum += token[SQUARES + i];
+    const float scale = 1.0f / sqrtf(sum / (float)D + 1e-5f);
+    LT_UNROLL(VALUES)
+    for (int i = 0; i < VALUES; i++)
+        if (lane + 32 * i < WIDTH) y[lane + 32 * i] = lt_f32_bf16(o[i] * scale * token[FACTOR + lane + 32 * i]);
 }
 
 LT_KERNEL(32 * ALL, 1)
-kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const e4m3 *w, const float *sw, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
+LT_CLUSTER(SPLIT)
+kda_decode_w8a8__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w4s4(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const e4m3 *w, const float *sw, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
 {
     LT_DYN_SHARED(float, tokens);
     LT_SHARED2(float, room, RUNS, 8 * COLS);
-    LT_SHARED1(float, delta, D);
+    LT_SHARED1(float, delta, WIDTH);
     LT_SHARED2(gate_code, slices, 2 * TOKENS, ROW);
     LT_SHARED1(float, scale, 2 * TOKENS);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x / SPLIT, part = part_of();
     const int is_helper = warp >= WARPS, turn = is_helper ? warp - WARPS : warp + HELPERS;
     const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.y * TOKENS;
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
     const int kept = lane < TOKENS ? snaps[row + lane] : -1;
-    float *const mine = state + ((i64)from * HEADS + head) * D * D;
+    float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
     float *const past = window + (i64)from * CHANNELS * 4;
     float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, s[STEPS][4], rate;
     bf16 in[EACH][TOGETHER], logit = lt_f32_bf16(0.0f);
@@ -349,6 +383,7 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
     lt_pdl_wait();
     lt_pdl_launch();
     if (own < 0) return;
+    if (SPLIT > 1) lt_cluster_arrive();  // the window is read, the block is there
     x += row * STRIDE;
     if (is_helper && threadIdx.x - THREADS < TOKENS)
         logit = x[(size_t)(threadIdx.x - THREADS) * STRIDE + CHANNELS + 2 * K + head];
@@ -366,7 +401,7 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
     LT_UNROLL(TILES)
     for (int n = 0; n < TILES; n++) {
         const int i = warp + n * WARPS;
-        if (!is_helper && i < D / 8) gates_make(tokens, slices, scale, w, weights[n], of + n, i, rate, head);
+        if (!is_helper && i < GATES) gates_make(tokens, slices, scale, w, weights[n], of + n, i, rate, head);
     }
     if (is_helper) rest_make(tokens, logit);
     for (int i = turn; i < 3 * TOKENS; i += ALL) token_scale(tokens + i / 3 * TOKEN, KEY_SCALE + i % 3, lane);
@@ -379,19 +414,25 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(bf16 *y, f
         __syncthreads();
         token_delta(token, room, delta);
         __syncthreads();
-        if (is_helper || column >= D) continue;
+        if (is_helper || column >= WIDTH) continue;
         token_add(s, token, delta, k0);
-        if (to >= 0) state_store(state + ((size_t)to * HEADS + head) * D * D, s, k0, column);
+        if (to >= 0) state_store(state + ((size_t)to * HEADS + head) * D * D + part * WIDTH, s, k0, column);
     }
+    if (SPLIT > 1) lt_cluster_wait();
+    for (int t = turn; t < TOKENS && SPLIT > 1; t += ALL) token_share(tokens + t * TOKEN, part, lane);
+    if (SPLIT > 1) lt_cluster_arrive();
     if (!is_helper) state_store(mine, s, k0, column);
-    for (int t = turn; t < TOKENS; t += ALL)
+    for (int t = turn; t < TOKENS && SPLIT == 1; t += ALL)
         token_finish(y + ((row + t) * HEADS + head) * D, tokens + t * TOKEN, lane);
     LT_UNROLL(EACH)
     for (int n = 0; n < EACH && !is_helper; n++) {
         const int i = threadIdx.x + n * THREADS;
-        if (is_channel(i)) store4(past + (size_t)channel_of(i, head) * 4, now[n]);
+        if (is_kept(i)) store4(past + (size_t)channel_of(i, head) * 4, now[n]);
     }
+    if (SPLIT > 1) lt_cluster_wait();
+    for (int t = turn; t < TOKENS && SPLIT > 1; t += ALL)
+        token_finish(y + ((row + t) * HEADS + head) * D + part * WIDTH, tokens + t * TOKEN, lane);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const e4m3 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const float **)a[8], *(const bf16 **)a[9], *(const i32 **)a[10], *(const i32 **)a[11]); }
+void lt_entry(void **a) { kda_decode_w8a8__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w4s4(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const e4m3 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const float **)a[8], *(const bf16 **)a[9], *(const i32 **)a[10], *(const i32 **)a[11]); }
 #endif
