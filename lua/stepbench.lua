@@ -1,7 +1,8 @@
 -- How long a model's step takes: whole, as one graph, at several lengths of the sequence; and each
--- of its kernels by itself, over all its launches, which have weights of their own, so that none is
--- in the L2.
+-- of its kernels by itself and in the chain, over all its launches, which have weights of their
+-- own, so that none is in the L2.
 local ask = require("lua.plan.ask")
+local chain = require("lua.chain")
 local choice = require("lua.choice")
 local ctype = require("gen.ctype")
 local fault = require("lua.fault")
@@ -108,33 +109,37 @@ end
 
 -- ---- kernel by kernel ----
 
--- The launches of each kernel, in the order in which a step meets them.
+-- The kernels in the order in which a step meets them, each with the numbers of its launches.
 local function by_kernel(p)
     local groups, by_name = {}, {}
     for i, step in ipairs(p.plan.steps) do
         local name = step.kernel.name
         local group = by_name[name]
         if not group then
-            group = { kernel = step.kernel, section = step.section, launches = {} }
+            group = { kernel = step.kernel, section = step.section, numbers = {} }
             by_name[name], groups[#groups + 1] = group, group
         end
-        local one = p.plan.launches[i]
-        table.insert(group.launches, { kernel = one.kernel, launch = one.launch, args = one.args })
+        table.insert(group.numbers, i)
     end
     return groups
 end
 
-local function time_group(s, group)
-    local program <close> = fault.reach(s.target.device:program(group.launches))
+-- Microseconds of a list of launches, and the spread between two halves of its replays.
+local function time_list(s, list)
+    local program <close> = fault.reach(s.target.device:program(list))
     local timing = fault.reach(program:time())
-    local work, count = group.kernel.work, #group.launches
-    local least = floor.us(s.target.info.key, work)
+    return timing.us * #list, timing.spread
+end
+
+local function time_group(s, launches, group)
+    local work, count = group.kernel.work, #group.numbers
+    local total, spread = time_list(s, chain.alone(launches, group.numbers))
+    local us, least = total / count, floor.us(s.target.info.key, work)
     return {
-        kernel = group.kernel.name, section = group.section, launches = count, us = timing.us,
-        spread = 100 * timing.spread, total = timing.us * count, bytes = work.bytes,
-        flops = work.flops,
-        gbps = work.bytes / timing.us / 1e3, floor = least,
-        floor_share = least and 100 * least / timing.us,
+        kernel = group.kernel.name, section = group.section, launches = count, us = us,
+        spread = 100 * spread, total = total, bytes = work.bytes, flops = work.flops,
+        chain = chain.us(launches, group.numbers, function(list) return (time_list(s, list)) end),
+        gbps = work.bytes / us / 1e3, floor = least, floor_share = least and 100 * least / us,
     }
 end
 
@@ -160,7 +165,7 @@ local function time_kernels(s, shown)
     local rows, sum, groups = {}, 0, by_kernel(p)
     for i, group in ipairs(groups) do
         shown:show(("kernel %d of %d"):format(i, #groups))
-        rows[i] = time_group(s, group)
+        rows[i] = time_group(s, p.plan.launches, group)
         sum = sum + rows[i].total
     end
     for _, row in ipairs(rows) do row.share = 100 * row.total / sum end

@@ -116,6 +116,7 @@ local STEPS <const> = {
 local KERNELS <const> = {
     { "kernel", "kernel" }, { "section", "section" }, { "launches", "launches" },
     { "us", "us", format = report.number }, { "spread", "+-%", format = report.number },
+    { "chain", "chain us", format = report.number },
     { "total", "us a step", format = report.number },
     { "share", "% of sum", format = report.number }, { "bytes", "bytes" },
     { "gbps", "GB/s", format = report.number }, { "floor", "floor us", format = report.number },

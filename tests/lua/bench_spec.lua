@@ -63,11 +63,20 @@ describe("bench of a model's step", function()
         assert.is_true(math.abs(sum - all.sum_us) < 1e-6 * sum and math.abs(share - 100) < 1e-6)
     end)
 
+    it("times each kernel behind its producers too, but for the one that begins a step", function()
+        local without = {}
+        for _, kernel in ipairs(all.kernels) do
+            if kernel.chain == nil then without[#without + 1] = kernel.kernel:match("^(.-)__") end
+        end
+        assert.same({ "mhc_expand" }, without)
+    end)
+
     it("draws a page that needs no other file", function()
         local file <close> = assert(io.open(path))
         local text = file:read("a")
         assert.equal(LAUNCHES, select(2, text:gsub("<rect", "")))
         assert.equal(2, select(2, text:gsub("<svg", "")))
+        assert.truthy(text:find("<th>chain us</th>", 1, true))
         assert.is_nil(text:find("https?://") or text:find(" src=") or text:find("<link"))
     end)
 
