@@ -158,9 +158,9 @@ $(B)/replay: $(O)/tests/fuzz/replay.o $(O)/tests/fuzz/fuzz.o $(filter-out $(O)/l
 	@$(CC) $(SANFLAGS) -pie -o $@ $^ $(LIBS)
 
 CLOCK := $(B)/gpu/clock/libcuda.so.1
-dist: lathe $(GPUS) $(CLOCK) ## collect in build/dist what a GPU machine needs: programs alone
+dist: lathe $(GPUS) $(CLOCK) ## collect in build/dist what a GPU machine needs, no compiler
 	@rm -rf $(OUT)/dist && mkdir -p $(OUT)/dist
-	@cp -r lathe $(GPUS) $(B)/gpu/clock $(wildcard tests/gpu/*.sh) $(OUT)/dist/
+	@cp -r lathe $(GPUS) $(B)/gpu/clock $(wildcard $(addprefix tests/gpu/*.,sh txt py)) $(OUT)/dist/
 check-gpu: ## run the GPU tests of build/dist on this machine; builds nothing
 	@tests/gpu/check.sh $(OUT)/dist $(TOOL)
 

@@ -144,14 +144,20 @@ function choice.target(options)
     return info.arch, sms and choice.facts(info.arch, sms) or dev, info.key
 end
 
--- The variant of --knobs on top of the default one; without --knobs the default.
+-- The variant of --knobs: "mma=0,split=4" on top of the default one, or m0t1s4g1u2p1, which names
+-- have; without --knobs the default.
 function choice.variant(family, s, dev, words)
     local default = variant.default(family, s, dev)
     if not words then
         if not default then fault.usage(choice.no_variant(family, s, dev)) end
         return default
     end
-    local v, why = variant.from_words(family, words, default)
+    local v, why
+    if words:match("^%l%d") then
+        v, why = variant.parse(family, words)
+    else
+        v, why = variant.from_words(family, words, default)
+    end
     if not v then
         why = why:gsub("^family [^:]*: ", "")
         local hint = ("`lathe families %s` shows its knobs"):format(family.name)

@@ -38,18 +38,23 @@ mapfile -t c < <(c_files)
 mapfile -t l < <(lua_files)
 mapfile -t t < <(find templates -type f | LC_ALL=C sort)
 mapfile -t s < <(find tools tests .ci -name '*.sh' -o -path .ci/run)
+mapfile -t p < <(find tests/gpu -name '*.py' | LC_ALL=C sort)
 
 check "clang-format" clang-format --dry-run -Werror "${c[@]}"
 check "warnings" make --no-print-directory -s OUT=build/lint WERROR=-Werror CFLAGS=-O2 objects \
     test-objects
 check "rooms" tools/lint-layers.sh
 check "luacheck" luacheck -q --no-color "${l[@]}"
-check "width" wide 100 "${c[@]}" "${s[@]}" Makefile
+check "width" wide 100 "${c[@]}" "${s[@]}" "${p[@]}" Makefile
 check "width of templates" wide 120 "${t[@]}"
-check "tabs" no_tabs "${c[@]}" "${l[@]}" "${t[@]}" "${s[@]}"
+check "tabs" no_tabs "${c[@]}" "${l[@]}" "${t[@]}" "${s[@]}" "${p[@]}"
 check "machine paths" no_machine_paths Makefile ./*.md .ci cache docs families gen lua runtime \
     templates tests/*/*.[chl]* tools
 if command -v shellcheck >/dev/null; then check "shellcheck" shellcheck -S warning "${s[@]}"; fi
+if command -v python3 >/dev/null; then
+    check "python" python3 -c 'import ast, sys; [ast.parse(open(p).read()) for p in sys.argv[1:]]' \
+        "${p[@]}"
+fi
 
 wc -l "${c[@]}" "${l[@]}" "${t[@]}" | awk '$2 != "total" && $1 > 600 {
     printf "warning: %s has %d lines: is it one job?\n", $2, $1 }'

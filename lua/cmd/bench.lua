@@ -12,7 +12,6 @@ local place = require("lua.place")
 local progress = require("lua.progress")
 local report = require("lua.report")
 local stepbench = require("lua.stepbench")
-local variant = require("gen.variant")
 
 local bench = { summary = "time a kernel on cold inputs: us, GB/s, share of the floor" }
 
@@ -20,8 +19,7 @@ function bench.declare(command)
     command:argument("family", "as `lathe families` lists them; default: all"):args("?")
     command:argument("words", "the shape, such as M=2 N=4096 K=11264; default: the model's")
         :args("*")
-    command:option("--knobs", "k=v,..: instead of the default variant's values")
-    command:flag("--all", "every kept variant")
+    ask.declare_variants(command)
     command:option("--seed", "of the inputs; default: 1")
     stepbench.declare(command)
 end
@@ -40,13 +38,11 @@ local function time(target, copies, kernel)
     }
 end
 
-local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "seed" }
+local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "planned", "seed" }
 local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "pins", "html" }
 
 local function check_options(options, is_model)
-    if options.all and options.knobs then
-        fault.usage("bench: --all and --knobs ask for different variants (give one of them)")
-    end
+    ask.check_variants(options, "bench")
     ask.check_model(options, "bench")
     for _, name in ipairs(is_model and KERNEL_OPTIONS or MODEL_OPTIONS) do
         if options[name] then
@@ -73,8 +69,7 @@ end
 
 -- Appends a row for each variant of a job.
 local function run_job(target, job, options, seed, rows)
-    local list = options.all and variant.kept(job.family, job.shape, target.dev)
-        or { choice.variant(job.family, job.shape, target.dev, options.knobs) }
+    local list = ask.variants(target, job.family, job.shape, options)
     local c <close> = case.new({ family = job.family, shape = job.shape, seed = seed })
     local copies <close> = cold.copies(target, c)
     for _, v in ipairs(list) do

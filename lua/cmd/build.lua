@@ -8,7 +8,6 @@ local plan = require("lua.plan.plan")
 local progress = require("lua.progress")
 local rehearsal = require("lua.plan.rehearsal")
 local report = require("lua.report")
-local variant = require("gen.variant")
 
 local build = { summary = "compile into the cache without a device" }
 
@@ -16,8 +15,7 @@ function build.declare(command)
     command:argument("family", "as `lathe families` lists them; or --model"):args("?")
     command:argument("words", "the shape, such as M=2 N=4096 K=11264"):args("*")
     command:option("--arch", "A[,B]: sm_90a, sm_121a and so on; default: the GPU's")
-    command:flag("--all", "every kept variant, not the default one alone")
-    command:option("--knobs", "k=v,..: instead of the default variant's values")
+    ask.declare_variants(command)
     command:option("--sms", "multiprocessors to choose variants for")
     ask.declare_model(command, "instead of a family: the kernels of this checkpoint's plans")
     ask.declare(command)
@@ -60,15 +58,23 @@ local function kernels_of_family(options)
     local s = choice.shape(family, options.words)
     local sms, kernels = choice.number("--sms", options.sms, 1), {}
     for _, arch_name in ipairs(archs_of(options)) do
-        local dev = choice.facts(arch_name, sms)
-        local list = options.all and variant.kept(family, s, dev)
-            or { choice.variant(family, s, dev, options.knobs) }
-        if #list == 0 then fault.usage(choice.no_variant(family, s, dev)) end
-        for _, v in ipairs(list) do
-            kernels[#kernels + 1] = choice.kernel(family, s, v, arch_name, dev)
+        local target = ask.target(arch_name, sms)
+        for _, v in ipairs(ask.variants(target, family, s, options)) do
+            kernels[#kernels + 1] = choice.kernel(family, s, v, arch_name, target.dev)
         end
     end
     return kernels
+end
+
+-- The parameters as a program that launches the kernel needs them.
+local function params_of(kernel)
+    local list = {}
+    for i, p in ipairs(kernel.params) do
+        local kind = p.scratch and "scratch" or p.inout and "inout" or p.out and "out" or "in"
+        list[i] = { name = p.name, ctype = p.ctype, extents = p.extents, bytes = p.bytes,
+            kind = kind, layout = p.layout }
+    end
+    return list
 end
 
 local function rows_of(kernels, reports)
@@ -77,6 +83,7 @@ local function rows_of(kernels, reports)
         local row = reports[i]
         row.kernel, row.arch, row.class = kernel.name, kernel.arch, kernel.class
         row.shared = row.shared_bytes + kernel.launch.shared
+        row.launch, row.params, row.work = kernel.launch, params_of(kernel), kernel.work
         rows[i] = row
     end
     return rows
@@ -101,15 +108,13 @@ end
 
 -- Refuses words that do not go together.
 local function check_words(options)
-    if options.all and options.knobs then
-        fault.usage("build: --all and --knobs ask for different variants (give one of them)")
-    end
+    ask.check_variants(options, "build")
     ask.check_model(options, "build")
     local of_model = options.model or options.shape_name
     if not options.family and not of_model then
         fault.usage("build: what? (give a family and its shape, or --model)")
     end
-    local others = of_model and { "family", "all", "knobs" }
+    local others = of_model and { "family", "all", "knobs", "planned" }
         or { "mode", "rows", "recipe", "context", "ranks", "rank", "pins" }
     for _, name in ipairs(others) do
         if options[name] then

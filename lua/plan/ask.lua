@@ -13,6 +13,7 @@ local plan = require("lua.plan.plan")
 local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local records = require("lua.records")
+local variant = require("gen.variant")
 
 local ask = {}
 
@@ -73,6 +74,38 @@ function ask.know(target, options)
     target.pins = pins.read(options.pins, target.families)
     target.records = target.key and records.load(target.key)
     return target
+end
+
+-- The options that say which variants of a family, of which a command takes one.
+function ask.declare_variants(command)
+    command:flag("--all", "every kept variant")
+    command:option("--knobs", "k=v,..: instead of the default variant's values; or as a name ends")
+    command:flag("--planned", "the variant that a plan takes: by what was recorded")
+end
+
+function ask.check_variants(options, command)
+    local given = {}
+    for _, name in ipairs({ "all", "knobs", "planned" }) do
+        if options[name] then given[#given + 1] = "--" .. name end
+    end
+    if #given > 1 then
+        fault.usage(("%s: %s ask for different variants (give one of them)"):format(command,
+            table.concat(given, " and ")))
+    end
+end
+
+-- The variants that are asked for, of a family at a shape whose M are the rows of a step.
+function ask.variants(target, family, s, options)
+    local list
+    if options.all then
+        list = variant.kept(family, s, target.dev)
+    elseif options.planned then
+        list = { (pick.variant(ask.know(target, {}), family, s, s.M or 1)) }
+    else
+        list = { choice.variant(family, s, target.dev, options.knobs) }
+    end
+    if #list == 0 then fault.usage(choice.no_variant(family, s, target.dev)) end
+    return list
 end
 
 local function mode_of(options, mode)

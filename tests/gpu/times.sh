@@ -1,36 +1,68 @@
 #!/bin/bash
-# times.sh [FOLDER [ROWS..]]: times the default variant of the GEMVs at the shapes of
-# GLM-5.3-Flash, whole (TP=1) and on rank 0 of three (TP=3), beside the limit for one row.
+# times.sh [FOLDER [ROWS..]]: times each shape of times.txt beside its limit, its floor, the card's
+# share of its own floor and the fastest peer, for so many rows (1); a table in Markdown, then what
+# is above its limit or behind its peer. FOLDER holds the lathe of `make dist` (default: where this
+# script lies); TABLE stands for times.txt. The variants are those that plans take.
 set -u
 folder=$(realpath "${1:-$(dirname "$0")}")
+table=$(realpath "${TABLE:-$(dirname "$0")/times.txt}")
 shift
 rows=("${@:-1}")
-cd / || exit 1
-export LATHE_CACHE_DIR=${LATHE_CACHE_DIR:-$(mktemp -d)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1 # the embedded files, not a checkout's
+export LATHE_CACHE_DIR=${LATHE_CACHE_DIR:-$work/cache}
 
-# family, N, K, limit in us for one row, where
-shapes="w4a16_gemv 8726 4096 7.5 TP=3
-w4a16_gemv 4096 2816 4.0 TP=3
-w4a16_gemv 1536 4096 3.0 TP=3
-w4a16_gemv 4096 768 3.0 TP=3
-w4a16_gemv 24896 4096 16 TP=1
-w4a16_gemv 4096 8192 7.0 TP=1
-w4a16_gemv 4096 4096 4.1 TP=1
-w4a16_gemv 4096 2048 2.9 TP=1
-w8a8_gemv 4096 11264 13.5 TP=3
-w8a8_gemv 11264 1536 6.3 TP=3
-w8a8_gemv 2304 4096 4.5 both
-w8a8_gemv 5632 128 2.3 TP=3
-w8a8_gemv 4096 32768 32.9 TP=1
-w8a8_gemv 32768 1536 13.7 TP=1
-w8a8_gemv 16384 128 2.3 TP=1"
-
-printf '%-44s %-5s %8s %8s %7s %9s %9s\n' kernel where us limit ratio '% floor' +-%
-while read -r family n k limit where; do
-    for m in "${rows[@]}"; do
-        "$folder/lathe" bench "$family" M="$m" N="$n" K="$k" |
-            awk -v limit="$limit" -v where="$where" '$1 ~ /__/ {
-                printf "%-44s %-5s %8s %8s %7.2f %9s %9s\n",
-                    $1, where, $2, limit, $2 / limit, $NF, $3 }'
+# launches: rows, TP, target, limit, card, peers, family and sizes of each launch, as lines.
+launches() {
+    local m line
+    grep -v '^#' "$table" | tr -s ' ' | while read -r line; do
+        for m in "${rows[@]}"; do echo "$m ${line//@/$m}"; done
     done
-done <<<"$shapes"
+}
+
+# row M TP TARGET LIMIT CARD PEERS: a row of the table from the table of `lathe bench`.
+row() {
+    awk -v m="$1" -v tp="$2" -v target="$3" -v limit="$4" -v card="$5" -v peers="$6" '
+        function peer(  list, i, part, name) {
+            for (i = split(peers, list, ","); i > 0; i--) figure[i] = list[i]
+            for (i = 1; i in figure; i++) {
+                if (split(figure[i], part, ":") == 2) { name = part[1]; figure[i] = part[2] }
+                if (2 ^ (i - 1) == m && figure[i] > 0) { best = figure[i]; by = name " " }
+            }
+        }
+        $1 ~ /__/ && $2 > 0 {
+            us = $2
+            if (m > 1) limit = "-"
+            if (m > 4) target = "-"
+            if (limit > 0) of_limit = sprintf("%.2f", us / limit)
+            peer()
+            if (best > 0) of_peer = sprintf("%.2f", us / best)
+            printf "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, tp,
+                us, $3, limit, of_limit, target, $6, $7, card, by best, of_peer
+        }' | sed 's/| - /|  /g'
+}
+
+! command -v nvidia-smi >/dev/null || nvidia-smi --format=csv,noheader \
+    --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu
+echo "$(date -u +%F), seed 1, rows ${rows[*]}"
+echo
+# Compilers run at once, and before anything is timed.
+launches | cut -d' ' -f7- | xargs -P "$(nproc)" -d '\n' -I{} \
+    sh -c '"$0" build $1 --planned >/dev/null 2>&1' "$folder/lathe" {}
+
+echo "| kernel | TP | us | +-% | limit | us / limit | target | floor us | % of floor | card's % |" \
+    "best peer us | us / peer |"
+echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
+while read -r m tp target limit card peers shape; do
+    # shellcheck disable=SC2086
+    "$folder/lathe" bench $shape --planned | row "$m" "$tp" "$target" "$limit" "$card" "$peers"
+done < <(launches) | tee timed
+rows_timed=$(wc -l <timed)
+echo
+echo "$rows_timed of $(launches | wc -l) rows"
+awk -F' *[|] *' '$7 > 1 { n++ } END { print n + 0, "above their limit" }' timed
+awk -F' *[|] *' '$2 ~ /^w(4a16|8a8)_gemv/ && $8 > 0 && $4 > $8 { n++ }
+    END { print n + 0, "W4A16 and W8A8 products of up to 4 rows above their target" }' timed
+awk -F' *[|] *' '$13 > 1 { n++ } END { print n + 0, "behind their peer" }' timed
+[ "$rows_timed" = "$(launches | wc -l)" ]

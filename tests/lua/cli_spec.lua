@@ -1,4 +1,6 @@
 -- The command line from the outside: ./lathe in a process of its own, with a cache of its own.
+local cjson = require("cjson")
+
 local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
 
 local function read(path)
@@ -75,6 +77,7 @@ local WRONG <const> = {
     { "gen " .. GEMV .. " --knobs mma", "--knobs: w8a8_gemv: 'mma' is not a knob and its value" },
     { "gen " .. GEMV .. " --knobs mma=0,tiles=4", "does not keep m0t4" },
     { "gen " .. GEMV .. " --knobs mma=99999999999999999999", "got the string '9999999" },
+    { "gen " .. GEMV .. " --knobs m1t1", "--knobs: w8a8_gemv: variant 'm1t1' has no split at ''" },
     { "gen " .. GEMV .. " --arch cpu/sm_121a", "arch 'cpu/sm_121a': no such name" },
     { "check " .. GEMV .. " --arch cpu/sm_121a", "arch 'cpu/sm_121a': no such name" },
     { "gen " .. GEMV .. " --sms 0", "--sms: '0' is not a number of 1 or more" },
@@ -85,6 +88,7 @@ local WRONG <const> = {
     { "build " .. GEMV .. " --arch cpu", "build: the CPU device's code is not kept" },
     { "build " .. GEMV .. " --arch sm_90a,", "arch '': no such name" },
     { "build " .. GEMV .. " --arch sm_90a --all --knobs mma=1", "--all and --knobs ask for" },
+    { "build " .. GEMV .. " --arch sm_90a --all --planned", "build: --all and --planned ask for" },
     -- check
     { "check --in f", "check: --knobs, --in and --out need a family and a shape" },
     { "check " .. GEMV .. " --in f --all", "--in and --out are for one kernel" },
@@ -304,6 +308,8 @@ describe("lathe gen", function()
     it("takes the values of --knobs", function()
         local out = lathe("gen " .. GEMV .. " --arch cpu --knobs mma=0")
         assert.truthy(out:find("MMA = 0", 1, true))
+        local knobs = out:match("variant (%w+),")
+        assert.equal(out, (lathe("gen " .. GEMV .. " --arch cpu --knobs " .. knobs)))
     end)
 
     it("tells a program what a kernel is with --json", function()
@@ -519,6 +525,19 @@ describe("lathe build", function()
                 script, signal, SCRATCH, signal))
             assert.matches(("^some\n%d\ncompiler%%.%%x+%%.note\n$"):format(code), pipe:read("a"))
         end
+    end)
+
+    it("tells a program what it needs to launch a kernel", function()
+        needs_compiler()
+        local out = lathe("--json build moe_router M=2 N=37 TOPK=8 K=64 --arch sm_90a")
+        local row = cjson.decode(out).rows[1]
+        assert.same({ 3, 1, 1 }, row.launch.grid)
+        local kinds = {}
+        for i, p in ipairs(row.params) do kinds[i] = p.name .. " " .. p.kind end
+        assert.same({ "ids out", "weights out", "x in", "w in", "bias in", "factor in",
+            "sums scratch", "turns scratch" }, kinds)
+        assert.same({ 37, 64, "bf16_tile16", 37 * 64 * 2 }, { row.params[4].extents[1],
+            row.params[4].extents[2], row.params[4].layout, row.params[4].bytes })
     end)
 
     it("sixteen times together on an empty cache succeeds each time", function()

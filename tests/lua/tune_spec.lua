@@ -282,6 +282,19 @@ describe("lathe tune", function()
         assert.equal(0, #records_of("shipped_to"))
     end)
 
+    it("records what `bench --planned` then takes, as a plan does", function()
+        local default = tune("planned", FAMILY .. " " .. SHAPE).default
+        local list, lines = records_of("planned")
+        for i, record in ipairs(list) do
+            if record.knobs ~= default then
+                write(SCRATCH .. "/planned/tuned/cpu.tuned", lines[i] .. "\n")
+                local out = lathe("planned", ("--json bench %s %s --planned"):format(FAMILY, SHAPE))
+                assert.equal(("w8a8_act_quant__m3_k704__%s"):format(record.knobs),
+                    cjson.decode(out).rows[1].kernel)
+            end
+        end
+    end)
+
     it("tunes the shapes of a model's plans, each once, and none that only loads", function()
         local words = "--model tests/tiny --rows 1 --budget 3s"
         local _, _, code, all = tune("model", words)
