@@ -39,17 +39,18 @@ local function meets(kernel)
     return false
 end
 
--- Block numbers of the first, the last and some other x, each with all y and z; nil, which is all,
--- where one x alone would write nothing.
+-- Block numbers of the first, the last and some other x, each with all y and z, of a cluster its
+-- first block's; nil, which is all, where one x alone would write nothing.
 function check.blocks(kernel, seed)
     if meets(kernel) then return nil end
-    local grid <const> = kernel.launch.grid
-    local chosen, blocks = { [0] = true, [grid[1] - 1] = true }, {}
+    local grid <const>, cluster <const> = kernel.launch.grid, kernel.launch.cluster or 1
+    local last <const> = grid[1] // cluster - 1
+    local chosen, blocks = { [0] = true, [last] = true }, {}
     math.randomseed(seed, grid[1])
-    for _ = 1, SAMPLED do chosen[math.random(0, grid[1] - 1)] = true end
+    for _ = 1, SAMPLED do chosen[math.random(0, last)] = true end
     for yz = 0, grid[2] * grid[3] - 1 do
-        for x = 0, grid[1] - 1 do
-            if chosen[x] then blocks[#blocks + 1] = x + grid[1] * yz end
+        for x = 0, grid[1] - 1, cluster do
+            if chosen[x // cluster] then blocks[#blocks + 1] = x + grid[1] * yz end
         end
     end
     return blocks

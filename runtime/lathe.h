@@ -159,10 +159,10 @@ typedef struct {
 
 typedef struct {
     unsigned grid[3], block[3];
-    unsigned shared;   /* bytes of dynamic shared memory */
-    bool programmatic; /* may start before the launch in front of it has ended */
-    const unsigned
-        *sample; /* CPU device: only these blocks (x + grid.x * (y + grid.y * z)), NULL = all */
+    unsigned shared;        /* bytes of dynamic shared memory */
+    bool programmatic;      /* may start before the launch in front of it has ended */
+    const unsigned *sample; /* CPU device: only these blocks (x + grid.x * (y + grid.y * z)), NULL =
+                               all; with clusters one of each, which brings the others */
     size_t samples;
 } lt_launch;
 
