@@ -97,34 +97,43 @@ int lt_cluster_run(lt_emulator *e, size_t cluster)
 
 /* ---- what a block writes into another one's shared memory ---- */
 
-/* Where p, in an array of t's block, is in the array of another one. */
-static uint32_t *find(lt_thread *t, lt_site site, const char *what, uint32_t *p, uint32_t rank)
+static bool is_there(const lt_resident *r)
 {
-    const lt_emulator *e = t->emu;
-    const int count = e->kernel->base.cluster;
-    const lt_resident *other = &e->residents[rank % LT_CLUSTER_BLOCKS];
+    return r->state == LT_BEGUN || r->state == LT_PARKED;
+}
+
+static bool is_own(const lt_emulator *e, const void *p) /* in an array of the block that runs */
+{
+    return lt_shared_resident(e, p) == (int)(e->at - e->residents) && lt_shared_holds(e, p, 4);
+}
+
+/* Names what stops a store at p into block `rank`. */
+static _Noreturn void refuse(lt_thread *t, lt_site site, const void *p, uint32_t rank)
+{
+    static const char what[] = "lt_cluster_st32";
+    lt_emulator *e = t->emu;
     char where[160];
+    if (rank >= (uint32_t)e->kernel->base.cluster)
+        lt_fault(t, site, "%s: block %u of a cluster of %d", what, rank, e->kernel->base.cluster);
     lt_memory_describe(e, p, where, sizeof where);
-    if (rank >= (uint32_t)count)
-        lt_fault(t, site, "%s: block %u of a cluster of %d", what, rank, count);
-    if ((uintptr_t)p % sizeof *p) lt_fault(t, site, "%s: %s is not 4-byte aligned", what, where);
-    if (lt_shared_resident(e, p) != (int)(e->at - e->residents) ||
-        !lt_shared_holds(e, p, sizeof *p))
+    if ((uintptr_t)p % 4) lt_fault(t, site, "%s: %s is not 4-byte aligned", what, where);
+    if (!is_own(e, p))
         lt_fault(t, site, "%s: %s is not in a shared array of the block", what, where);
-    if (other->state == LT_NOT_BEGUN || other->state == LT_ENDED)
+    if (!is_there(&e->residents[rank]))
         lt_fault(t, site, "%s: block %u of the cluster %s (lt_cluster_wait orders them)", what,
-                 rank, other->state == LT_ENDED ? "has ended" : "has not begun");
-    char *to = lt_shared_other(e, p, other);
-    if (!to)
-        lt_fault(t, site, "%s: block %u of the cluster has no %s yet (lt_cluster_wait first)", what,
-                 rank, where);
-    return (uint32_t *)(void *)to;
+                 rank, e->residents[rank].state == LT_ENDED ? "has ended" : "has not begun");
+    lt_fault(t, site, "%s: block %u of the cluster has no %s yet (lt_cluster_wait first)", what,
+             rank, where);
 }
 
 void lt_cpu_cluster_st32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t rank,
                          uint32_t v)
 {
-    uint32_t *to = find(t, (lt_site){file, line}, "lt_cluster_st32", p, rank);
+    const lt_emulator *e = t->emu;
+    const bool may = rank < (uint32_t)e->kernel->base.cluster && !((uintptr_t)p % 4) &&
+                     is_own(e, p) && is_there(&e->residents[rank]);
+    uint32_t *to = may ? (void *)lt_shared_other(e, p, &e->residents[rank]) : NULL;
+    if (!to) refuse(t, (lt_site){file, line}, p, rank);
     lt_access_write(t, LT_CALLER, to, sizeof *to);
     *to = v;
 }

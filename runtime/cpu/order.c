@@ -57,10 +57,13 @@ int lt_order_settle(lt_emulator *e, int resident)
 {
     if (!e->checker) return 0;
     block *b = calloc(1, sizeof *b);
+    if (b) b->know = calloc((size_t)LT_BLOCK_THREADS * ROW, sizeof *b->know);
+    if (!b || !b->know) {
+        free(b);
+        return -1;
+    }
     e->checker->order->blocks[resident] = b;
-    if (!b) return -1;
-    b->know = calloc((size_t)LT_BLOCK_THREADS * ROW, sizeof *b->know);
-    return b->know ? 0 : -1;
+    return 0;
 }
 
 void lt_order_close(lt_checker *c)
