@@ -15,7 +15,8 @@ export TMPDIR=$scratch/tmp LATHE_CACHE_DIR=$scratch/cache
 export ASAN_OPTIONS=detect_stack_use_after_return=0
 passed=0 failed=0 skipped=0
 
-# count NAME STATUS LOG PASSED FAILED SKIPPED: adds a suite's counts and shows what went wrong.
+# count NAME STATUS LOG PASSED FAILED SKIPPED: adds a suite's counts and shows what went wrong. The
+# sums are passed, failed and skipped: a caller may have none of these as a local.
 count() {
     local f=$5
     [ "$2" != 0 ] && [ "$f" = 0 ] && f=1 # it crashed, or ran out of time
@@ -99,23 +100,23 @@ run_compile() {
 run_check() {
     local log=$scratch/check.out
     "$build/lathe" check --all --device cpu >"$log" 2>&1
-    local status=$? variants failed
+    local status=$? variants wrong
     variants=$(total "$log" '[0-9]+ variants')
-    failed=$(total "$log" '[0-9]+ failed')
-    count check $status "$log" $((variants - failed)) "$failed" 0
+    wrong=$(total "$log" '[0-9]+ failed')
+    count check $status "$log" $((variants - wrong)) "$wrong" 0
 }
 
 walk() { # walk NAME COMMAND..
-    local name=$1 log=$scratch/$1.out status runs failed
+    local name=$1 log=$scratch/$1.out status runs broke
     shift
     timeout 300 "$@" >"$log" 2>&1
     status=$?
     runs=$(total "$log" '^[0-9]+ runs')
-    failed=$(total "$log" '^[0-9]+ broke')
+    broke=$(total "$log" '^[0-9]+ broke')
     if [ $status = 77 ]; then
         count "$name" 0 "$log" 0 0 1
     else
-        count "$name" $status "$log" $((runs - failed)) "$failed" 0
+        count "$name" $status "$log" $((runs - broke)) "$broke" 0
     fi
 }
 
