@@ -38,7 +38,9 @@ is_clean() { # is_clean LOG BLOCKS
 # Nothing leaks: no process leaves more than it does where nothing fails, and none stays.
 check_given_back() { # check_given_back WHERE COMMAND
     local folder=${1%% *} left
-    grep -q '^tcc: error: memory full' "$folder/err" && return # libtcc ends the process there
+    # libtcc ends the process, or drops what its parser has: tcc_new, tcc_compile_string and
+    # tcc_delete alone leave as much.
+    grep -qE 'error: memory full \((m|re)alloc\)' "$folder/err" && return
     left=$(awk '$1 != "left" { next }
         NR == FNR { if ($3 > n[$2]) n[$2] = $3; next }
         $3 > n[$2] { printf "%s %s, ", $3, $2 }' "$work/clean_$2/log" "$folder/log" 2>&1)
