@@ -40,7 +40,7 @@ check_given_back() { # check_given_back WHERE COMMAND
     local folder=${1%% *} left
     # libtcc ends the process, or drops what its parser has: tcc_new, tcc_compile_string and
     # tcc_delete alone leave as much.
-    grep -qE 'error: memory full \((m|re)alloc\)' "$folder/err" && return
+    grep -qE 'memory full \((m|re)alloc\)' "$folder/err" && return
     left=$(awk '$1 != "left" { next }
         NR == FNR { if ($3 > n[$2]) n[$2] = $3; next }
         $3 > n[$2] { printf "%s %s, ", $3, $2 }' "$work/clean_$2/log" "$folder/log" 2>&1)
