@@ -9,8 +9,6 @@ local variant = require("gen.variant")
 
 local place = {}
 
-local SMALL <const> = 1 << 20  -- bytes of an input that chooses: ids, tokens, positions
-
 local function upload(p, device, array, mine)
     local buffer = mine:add(fault.reach(device:alloc(p.bytes)))
     fault.reach(buffer:write(array))
@@ -70,15 +68,18 @@ local PLACED <const> = {
 }
 
 -- target: device, dev (facts for gen/), arch, families, is_cpu. left: CPU buffers begin at a page.
--- Fields: case, target, left, buffers (by name).
-function place.new(target, c, left)
+-- shared: buffers by name that are there already and outlive this. Fields: case, target, left,
+-- buffers (by name).
+function place.new(target, c, left, shared)
     local mine, buffers, packed = scope.new(), {}, {}
     local placed = setmetatable({
         case = c, target = target, left = left, buffers = buffers, mine = mine,
     }, PLACED)
     if target.is_cpu then fault.reach(target.device:play({ order = 0, left = left })) end
     for _, p in ipairs(c.args) do
-        if p.layout and not p.out and not packed[p.layout] then
+        if shared and shared[p.name] then
+            buffers[p.name] = shared[p.name]
+        elseif p.layout and not p.out and not packed[p.layout] then
             pack(target, c, p.layout, buffers, mine)
             packed[p.layout] = true
         elseif not p.layout and not p.out then
@@ -88,13 +89,13 @@ function place.new(target, c, left)
     return placed
 end
 
--- The same weights and other large inputs, with small ones beside them that are drawn with another
--- seed: what is chosen differs. It ends before `placed`.
+-- The same inputs but for those that choose (ids, tokens), which are drawn with another seed. It
+-- ends before `placed`.
 function place.again(placed, seed)
     local mine, buffers = scope.new(), {}
     for name, buffer in pairs(placed.buffers) do buffers[name] = buffer end
     for _, p in ipairs(placed.case.args) do
-        if not p.layout and not p.out and p.bytes <= SMALL then
+        if p.ctype == "i32" and not p.out then
             local array = placed.case:draw_again(p, seed)
             buffers[p.name] = upload(p, placed.target.device, array, mine)
         end

@@ -8,7 +8,7 @@ local variant = require("gen.variant")
 
 local records = {}
 
-records.ALONE = "alone"  -- a regime: the kernel repeated by itself, on cold inputs
+records.ALONE = "alone"  -- a regime: the kernel repeated by itself, as cold.lua has its inputs
 
 local FORMAT <const> = "1"
 local FIELDS <const> = {  -- in the order of a line

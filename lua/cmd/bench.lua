@@ -1,4 +1,4 @@
--- lathe bench: how long kernels take on cold inputs, beside the floor.
+-- lathe bench: how long kernels take on cold weights, beside the floor.
 local ask = require("lua.plan.ask")
 local case = require("lua.case")
 local check = require("lua.check")
@@ -13,7 +13,7 @@ local progress = require("lua.progress")
 local report = require("lua.report")
 local stepbench = require("lua.stepbench")
 
-local bench = { summary = "time a kernel on cold inputs: us, GB/s, share of the floor" }
+local bench = { summary = "time a kernel on cold weights: us, GB/s, share of the floor" }
 
 function bench.declare(command)
     command:argument("family", "as `lathe families` lists them; default: all"):args("?")

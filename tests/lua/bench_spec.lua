@@ -139,3 +139,45 @@ describe("a model by name", function()
         ]]):gsub("\t", " "))
     end)
 end)
+
+describe("a kernel's inputs", function()
+    -- How many buffers each input has over its copies, as on a GPU: "copies 2, x 1, w 2".
+    local function counts(family, words)
+        return (inside(([[
+            local case = require("lua.case")
+            local choice = require("lua.choice")
+            local cold = require("lua.cold")
+            local place = require("lua.place")
+            local target = place.open("cpu")
+            target.is_cpu = false  -- it has no copies
+            local family = choice.family(target.families, %q)
+            local words = {}
+            for word in (%q):gmatch("%%S+") do words[#words + 1] = word end
+            local c <close> = case.new({ family = family, shape = choice.shape(family, words),
+                seed = 1 })
+            local copies <close> = cold.copies(target, c)
+            local list = { "copies " .. #copies }
+            for _, p in ipairs(c.args) do
+                local seen, count = {}, 0
+                for _, placed in ipairs(copies) do
+                    local buffer = placed.buffers[p.name]
+                    count = count + (buffer and not seen[buffer] and 1 or 0)
+                    seen[buffer or 0] = true
+                end
+                if count > 0 then list[#list + 1] = p.name .. " " .. count end
+            end
+            print(table.concat(list, ", "))
+        ]]):format(family, words)):gsub("\n", ""))
+    end
+
+    it("are cold where they are weights, and as the launch in front left them where not", function()
+        assert.equal("copies 10, x 1, sx 1, w 10, sw 10", counts("w8a8_gemv", "M=2 N=4096 K=7168"))
+        assert.equal("copies 1, ed 1, weights 1, shared 1",
+            counts("moe_combine", "M=1 TOPK=8 H=4096"))
+    end)
+
+    it("are chosen anew where a launch reads a small part of them", function()
+        assert.equal("copies 256, q 1, cache 8, ids 249, positions 249, slots 249, block_table 249",
+            counts("mla_decode", "M=1 HEADS=4 D=512 QK=64 WIDTH=67 SLOTS=1 PAGES=1024 BLOCKS=1024"))
+    end)
+end)
