@@ -441,7 +441,7 @@ int lt_start(int argc, char **argv)
     if (!failed) code = (int)lua_tointeger(L, -1);
     if (failed && !interrupted)
         code = print_error(L, failed, argc > 1 ? argv[1] : "command line", &limits);
-    lua_close(L);
+    lt_limit_close(&limits);
     lt_jit_close();
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");

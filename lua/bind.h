@@ -13,6 +13,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <time.h>
 
 typedef struct {
     lt_ctype type;
@@ -41,13 +42,16 @@ bool lt_bind_flag(lua_State *L, int index, const char *name);
 
 typedef struct {
     lua_State *L;
-    size_t used;       /* bytes of all scripts */
-    int looks;         /* in a row that found an author's code running */
+    size_t used;   /* bytes of all scripts */
+    int looks;     /* in a row that found an author's code running */
+    timer_t timer; /* until looks are made */
+    bool has_timer;
     char refused[300]; /* file:line: what an author asked for and did not get; empty: nothing */
 } lt_limits;           /* the caller's, as long as the state lives */
 
-/* A state whose authors have limits, or NULL: bind_limit.c. Close it with lua_close. */
+/* A state whose authors have limits, or NULL: bind_limit.c. One at a time. */
 lua_State *lt_limit_open(lt_limits *limits);
+void lt_limit_close(lt_limits *limits);
 
 /* Each adds its functions to the module's table, which is on top. */
 void lt_bind_add_arrays(lua_State *L);    /* bind_array.c */

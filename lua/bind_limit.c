@@ -1,12 +1,16 @@
 /* bind_limit.c: what a description, a template or a file of pins may use of Lua: anyone may write
  * one, and a loop without an end or a text without a bound must become a sentence with its line. */
+#define _GNU_SOURCE /* gettid */
 #include "bind.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
+    UNCOUNTED = 500,  /* ms of our thread that run free: counting takes a tenth of a start's time */
     STEPS = 1000000,  /* of the interpreter, from one look to the next */
     LOOKS = 300,      /* that find the same author: two seconds; all our families take one look */
     BLOCK = 64 << 20, /* bytes that an author gets at once; the longest generated text has 0.2 MB */
@@ -54,6 +58,31 @@ static void look(lua_State *L, lua_Debug *now)
     lua_error(L);
 }
 
+static lua_State *uncounted; /* whose steps the handler, which gets no context, begins to count */
+
+/* Not in place of what Ctrl-C left. */
+static void begin_counting(int number)
+{
+    (void)number;
+    if (uncounted && !lua_gethook(uncounted)) lua_sethook(uncounted, look, LUA_MASKCOUNT, STEPS);
+    uncounted = NULL;
+}
+
+/* Lets the steps be counted from now on, or when our thread, which alone hears the timer, has run
+ * for so long. */
+static void wait_to_count(lt_limits *limits)
+{
+    struct sigaction action = {.sa_handler = begin_counting, .sa_flags = SA_RESTART | SA_ONSTACK};
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGVTALRM};
+    const struct itimerspec once = {.it_value.tv_nsec = UNCOUNTED * 1000000};
+    event._sigev_un._tid = gettid();
+    sigfillset(&action.sa_mask);
+    uncounted = limits->L;
+    limits->has_timer = !sigaction(SIGVTALRM, &action, NULL) &&
+                        !timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &limits->timer);
+    if (!limits->has_timer || timer_settime(limits->timer, 0, &once, NULL)) begin_counting(0);
+}
+
 /* ---- memory ---- */
 
 /* Remembers where an author asks for more than he gets; does he? */
@@ -87,6 +116,13 @@ lua_State *lt_limit_open(lt_limits *limits)
 {
     *limits = (lt_limits){0};
     limits->L = lua_newstate(allocate, limits);
-    if (limits->L) lua_sethook(limits->L, look, LUA_MASKCOUNT, STEPS);
+    if (limits->L) wait_to_count(limits);
     return limits->L;
+}
+
+void lt_limit_close(lt_limits *limits)
+{
+    uncounted = NULL;
+    if (limits->has_timer) timer_delete(limits->timer);
+    lua_close(limits->L);
 }
