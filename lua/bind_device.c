@@ -190,7 +190,7 @@ void lt_bind_report(lua_State *L, const lt_jit_report *r)
         lua_pushinteger(L, facts[i].value);
         lua_setfield(L, -2, facts[i].name);
     }
-    lua_pushstring(L, r->facts.code);
+    lua_pushstring(L, r->code);
     lua_setfield(L, -2, "code");
     lua_pushstring(L, origins[r->origin]);
     lua_setfield(L, -2, "origin");

@@ -354,6 +354,8 @@ int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_re
     request r;
     if (open_request(&r, src, err)) goto fail; /* its key */
     if (obtain_image(&r, err)) goto fail;
+    if (lt_cubin_digest(lt_bytes_view(&r.entry.image), &r.report.facts, r.report.code, err))
+        goto fail;
     if (dev->ops->load(dev, src, lt_bytes_view(&r.entry.image), out, err)) goto fail;
     *report = r.report;
     clear_request(&r);

@@ -231,29 +231,6 @@ static int read_info(const elf *e, const char *kernel, uint32_t symbol, lt_cubin
     return count_params(c, seen, err);
 }
 
-/* Code and what it refers to, section by section: equal in two images that differ in names alone.
- */
-static int digest_code(const elf *e, lt_cubin *c, lt_err *err)
-{
-    static const char *const parts[] = {".text.", ".nv.constant", ".nv.global", ".rel"};
-    char digest[65];
-    lt_bytes all = {0};
-    int failed = lt_bytes_print(&all, err, "%d %d\n", c->facts.registers, c->facts.shared_bytes);
-    for (unsigned i = 1; i < e->count && !failed; i++) {
-        section s;
-        bool wanted = false;
-        if (!read_section(e, i, &s))
-            failed = lt_fail(err, "the image is damaged: a section lies outside");
-        for (size_t k = 0; k < lt_countof(parts) && !failed; k++)
-            wanted = wanted || !strncmp(s.name, parts[k], strlen(parts[k]));
-        if (wanted) failed = lt_bytes_append(&all, s.bytes.ptr, s.bytes.len, err);
-    }
-    lt_sha256_hex(lt_bytes_view(&all), digest);
-    lt_bytes_clear(&all);
-    snprintf(c->facts.code, sizeof c->facts.code, "%.16s", digest);
-    return failed;
-}
-
 /* What the sections' sizes say: static shared memory, and whether the target is an exact one. */
 static int read_sections(const elf *e, const char *kernel, lt_cubin *c, lt_err *err)
 {
@@ -289,12 +266,36 @@ int lt_cubin_read(lt_span image, const char *kernel, lt_cubin *out, lt_err *err)
     const uint32_t flags = u32(h + 48);
     c.sm = h[8] >= 8 ? (int)(flags >> 8 & 0xff) : (int)(flags & 0xff); /* 8: the ABI of CUDA 13 */
     if (find_symbol(&e, kernel, &symbol, err) || read_info(&e, kernel, symbol, &c, err) ||
-        read_sections(&e, kernel, &c, err) || digest_code(&e, &c, err))
+        read_sections(&e, kernel, &c, err))
         goto fail;
     *out = c;
     return 0;
 fail:
     return lt_wrap(err, "%s", kernel);
+}
+
+/* Code and what it refers to, section by section. */
+int lt_cubin_digest(lt_span image, const lt_facts *facts, char code[17], lt_err *err)
+{
+    static const char *const parts[] = {".text.", ".nv.constant", ".nv.global", ".rel"};
+    char digest[65];
+    elf e;
+    lt_bytes all = {0};
+    int failed = open_elf(image, &e, err) ||
+                 lt_bytes_print(&all, err, "%d %d\n", facts->registers, facts->shared_bytes);
+    for (unsigned i = 1; !failed && i < e.count; i++) {
+        section s;
+        bool wanted = false;
+        if (!read_section(&e, i, &s))
+            failed = lt_fail(err, "the image is damaged: a section lies outside");
+        for (size_t k = 0; k < lt_countof(parts) && !failed; k++)
+            wanted = wanted || !strncmp(s.name, parts[k], strlen(parts[k]));
+        if (wanted) failed = lt_bytes_append(&all, s.bytes.ptr, s.bytes.len, err);
+    }
+    lt_sha256_hex(lt_bytes_view(&all), digest);
+    lt_bytes_clear(&all);
+    snprintf(code, 17, "%.16s", digest);
+    return failed ? -1 : 0;
 }
 
 static int compare_arch(const lt_cubin *c, const lt_source *src, lt_err *err)

@@ -26,6 +26,10 @@ typedef struct {
  * error. */
 int lt_cubin_read(lt_span image, const char *kernel, lt_cubin *out, lt_err *err);
 
+/* 16 hex of the machine code's SHA-256: equal in two images that differ in names alone. facts: those
+ * of the image. */
+int lt_cubin_digest(lt_span image, const lt_facts *facts, char code[17], lt_err *err);
+
 /* 0 where the image agrees with what the generator believes: the kernel's name, the architecture,
  * the parameters' count, offsets and sizes, the threads of a block, the blocks of a cluster. */
 int lt_cubin_compare(const lt_cubin *cubin, const lt_source *src, lt_err *err);
