@@ -442,6 +442,7 @@ int lt_start(int argc, char **argv)
     if (failed && !interrupted)
         code = print_error(L, failed, argc > 1 ? argv[1] : "command line", &limits);
     lt_limit_close(&limits);
+    lt_device_close_ahead();
     lt_jit_close();
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");

@@ -50,6 +50,14 @@ static int open_device(lua_State *L)
     return 1;
 }
 
+/* open_ahead(): device("") will follow */
+static int open_ahead(lua_State *L)
+{
+    (void)L;
+    lt_device_open_ahead();
+    return 0;
+}
+
 static int collect_device(lua_State *L)
 {
     device *d = luaL_checkudata(L, 1, DEVICE);
@@ -486,6 +494,7 @@ static const luaL_Reg program_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"device", open_device},
+    {"open_ahead", open_ahead},
     {NULL, NULL},
 };
 

@@ -40,9 +40,10 @@ function loading.open(options, capacity)
     local formats = fault.expect(recipe.find(options.recipe))
     local shown <close> = progress.new()
     local start = lathe.now_us()
+    local found = rank.take(options, ask.checkpoint(options.model))  -- while the device opens
     local target = ask.know(place.open(options.device, nil, played(options)), options)
     local s = session.open({
-        target = target, found = rank.take(options, ask.checkpoint(options.model)),
+        target = target, found = found,
         formats = formats, capacity = capacity,
         tell = function(done, count, bytes)
             local seconds = (lathe.now_us() - start) / 1e6

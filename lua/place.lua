@@ -111,6 +111,7 @@ end
 -- for how many multiprocessors; only the CPU device plays another device than itself.
 function place.open(name, families, arch_name, sms)
     fault.expect(lathe.prepare())
+    families = families or choice.catalog()
     local device, info, dev = choice.device(name)
     local is_cpu, own, key = info.name == "cpu", info.arch, info.key
     if arch_name and is_cpu then
@@ -122,8 +123,7 @@ function place.open(name, families, arch_name, sms)
     end
     return {
         device = device, info = info, dev = dev, arch = own, key = key, is_cpu = is_cpu,
-        is_apart = is_cpu,
-        families = families or choice.catalog(),
+        is_apart = is_cpu, families = families,
     }
 end
 

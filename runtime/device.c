@@ -3,6 +3,7 @@
  * sizes of a launch. */
 #include "device.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,9 +31,8 @@ static int open_named(lt_device **out, const char *name, lt_err *err)
     return lt_cuda_open(out, index, err);
 }
 
-int lt_device_open(lt_device **out, const char *name, lt_err *err)
+static int open_now(lt_device **out, const char *name, lt_err *err)
 {
-    if (!*name) name = lt_config_text(LT_SET_DEVICE);
     if (!*name) name = lt_cuda_count() > 0 ? "cuda:0" : "cpu";
     if (open_named(out, name, err)) return -1;
     const lt_device_info *i = &(*out)->info;
@@ -44,6 +44,59 @@ int lt_device_open(lt_device **out, const char *name, lt_err *err)
 void lt_device_close(lt_device *dev)
 {
     if (dev) dev->ops->close(dev);
+}
+
+/* ---- ahead ---- */
+
+/* The process has one driver, which takes a quarter of a second to begin: a thread lets it while
+ * the files of a model are read. */
+static struct {
+    pthread_t opener;
+    bool begun;
+    lt_device *dev;
+    int failed;
+    lt_err err;
+} ahead;
+
+static void *open_ahead(void *unused)
+{
+    (void)unused;
+    ahead.failed = open_now(&ahead.dev, lt_config_text(LT_SET_DEVICE), &ahead.err);
+    return NULL;
+}
+
+void lt_device_open_ahead(void)
+{
+    if (ahead.begun || !strcmp(lt_config_text(LT_SET_DEVICE), "cpu")) return;
+    ahead.begun = !pthread_create(&ahead.opener, NULL, open_ahead, NULL);
+}
+
+static void wait_ahead(void)
+{
+    pthread_join(ahead.opener, NULL);
+    ahead.begun = false;
+}
+
+static int take_ahead(lt_device **out, lt_err *err)
+{
+    wait_ahead();
+    if (ahead.failed) return lt_fail(err, "%s", ahead.err.text);
+    *out = ahead.dev;
+    return 0;
+}
+
+void lt_device_close_ahead(void)
+{
+    if (!ahead.begun) return;
+    wait_ahead();
+    if (!ahead.failed) lt_device_close(ahead.dev);
+}
+
+int lt_device_open(lt_device **out, const char *name, lt_err *err)
+{
+    const char *set = lt_config_text(LT_SET_DEVICE);
+    if (!*name) name = set;
+    return ahead.begun && !strcmp(name, set) ? take_ahead(out, err) : open_now(out, name, err);
 }
 
 const lt_device_info *lt_device_describe(const lt_device *dev)

@@ -192,6 +192,10 @@ typedef struct {
 
 int lt_device_open(lt_device **out, const char *name,
                    lt_err *err); /* "cuda:0", "cpu", "" = the default */
+/* Begins to open the default one, if that may be a GPU: the next lt_device_open of it has less to
+ * wait for. What nobody has opened when the program ends is closed by the second. */
+void lt_device_open_ahead(void);
+void lt_device_close_ahead(void);
 void lt_device_close(lt_device *dev);
 const lt_device_info *lt_device_describe(const lt_device *dev);
 int lt_device_play(lt_device *dev, const lt_play *play, lt_err *err); /* the CPU device only */

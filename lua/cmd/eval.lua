@@ -124,6 +124,7 @@ local function run_windows(s, list, predictions)
 end
 
 function eval.run(options)
+    lathe.open_ahead()
     local texts = read_texts(options)
     local list, predictions = windows_of(texts)
     local s = loading.open(options, WINDOW)
