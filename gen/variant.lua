@@ -23,22 +23,32 @@ local function at(family, index)
     return v
 end
 
-local made <const> = setmetatable({}, { __mode = "k" })  -- lists by family
+local made <const> = setmetatable({}, { __mode = "k" })  -- lists by family, as far as asked for
 
--- Every combination of values, kept or not, in odometer order. The list is everyone's: to read.
-function variant.all(family)
-    local list = made[family]
-    if list then return list end
-    list = {}
-    for index = 0, count(family) - 1 do list[#list + 1] = at(family, index) end
+-- `for i, v in variant.each(family)`: every combination of values, kept or not, in odometer order.
+-- Each is made when it is first reached, and everyone's: to read.
+function variant.each(family)
+    local list, most = made[family] or {}, count(family)
     made[family] = list
+    return function(_, i)
+        if i == most then return nil end
+        local v = list[i + 1] or at(family, i)
+        list[i + 1] = v
+        return i + 1, v
+    end, nil, 0
+end
+
+-- All of them as a list.
+function variant.all(family)
+    local list = {}
+    for i, v in variant.each(family) do list[i] = v end
     return list
 end
 
 -- The variants that the family keeps for shape s on dev, in odometer order.
 function variant.kept(family, s, dev)
     local list = {}
-    for _, v in ipairs(variant.all(family)) do
+    for _, v in variant.each(family) do
         if family.keep(s, v, dev) then list[#list + 1] = v end
     end
     return list
@@ -46,7 +56,7 @@ end
 
 -- The first of them, or nil where none is kept.
 function variant.default(family, s, dev)
-    for _, v in ipairs(variant.all(family)) do
+    for _, v in variant.each(family) do
         if family.keep(s, v, dev) then return v end
     end
 end

@@ -20,7 +20,7 @@ end
 
 -- The first kept variant of a class, or nil. (Rows do not change a variant's class.)
 local function first_kept(family, s, class, dev)
-    for _, v in ipairs(variant.all(family)) do
+    for _, v in variant.each(family) do
         if family.keep(s, v, dev) and family.class(s, v) == class then return v end
     end
 end
@@ -44,7 +44,7 @@ end
 -- The first class that serves all, in the order of one row's variants.
 local function first_class(family, s, rows, dev)
     local one, asked = with_rows(family, s, rows, 1), {}
-    for _, v in ipairs(variant.all(family)) do
+    for _, v in variant.each(family) do
         local class = family.keep(one, v, dev) and family.class(one, v)
         if class and not asked[class] then
             asked[class] = true
