@@ -121,7 +121,7 @@ local function names_for(family, s, v, dev, kernel, params)
 end
 
 local function head(family, s, v, class)
-    return ("/* family %s rev %d, shape %s, variant %s, class %s */"):format(
+    return ("/* family %s rev %d, shape %s, variant %s, class %s */\n"):format(
         family.name, family.rev, shape.text(family, s), variant.text(family, v), class)
 end
 
@@ -168,18 +168,18 @@ function emit.kernel(job)
     local path, source = find_template(family, s, v, dev, target, read)
     local names = names_for(family, s, v, dev, kernel, params)
     local body = template.render(path, source, names, { read = read })
-    local lines = joined(template.lines("generated", head(family, s, v, class)), body,
-        template.lines("generated", entry(kernel, params)))
+    local pieces = joined({ template.piece("generated", head(family, s, v, class)) }, body,
+        { template.piece("generated", entry(kernel, params)) })
     local normal = launch_of(family, s, v, dev, target)
     local prelude, directed = prelude_of(target, normal.cluster ~= nil, read)
-    local text = template.print(lines, false)
+    local text = template.print(pieces, false)
 
     return {
         name = kernel, arch = job.arch, model = target.model, class = class,
         family = family, shape = s, variant = v, params = params,
         launch = normal, work = work_of(family, s),
         prelude = prelude, text = text, plain = prelude .. text,
-        source = directed .. template.print(lines, true),
+        source = directed .. template.print(pieces, true),
     }
 end
 

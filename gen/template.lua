@@ -72,13 +72,20 @@ local function translate(line, number, path)
     return table.concat(parts)
 end
 
--- The lines of a text: { text, file, line } each.
-function template.lines(path, source)
+-- Rendered text is a list of pieces: `count` whole lines that lie one behind the other in a file.
+local function piece(text, path, line, count)
+    return { text = text, file = path, line = line, count = count }
+end
+
+-- A text of whole lines as a piece.
+function template.piece(path, text)
+    return piece(text, path, 1, select(2, text:gsub("\n", "")))
+end
+
+local function lines_of(source)
     local lines = {}
     if source:sub(-1) ~= "\n" then source = source .. "\n" end
-    for text in source:gmatch("(.-)\n") do
-        lines[#lines + 1] = { text = text, file = path, line = #lines + 1 }
-    end
+    for text in source:gmatch("([^\n]*)\n") do lines[#lines + 1] = text end
     return lines
 end
 
@@ -86,30 +93,48 @@ local function is_plain(text)
     return not text:find("$(", 1, true) and not text:find("^%s*@")
 end
 
--- Lines as Lua, one for one: what is plain from here on is one call, and empty lines behind it.
+-- Plain lines as one or two pieces. What continues the line in front of them is apart: behind it a
+-- #line may be needed.
+local function pieces_of(lines, path, first, last)
+    local head = first
+    while head < last and lines[head]:sub(-1) == "\\" do head = head + 1 end
+    local pieces = {}
+    for i, from in ipairs({ first, head + 1 }) do
+        local to = i == 1 and head or last
+        if from <= to then
+            local text = table.concat(lines, "\n", from, to) .. "\n"
+            pieces[i] = piece(text, path, from, to - from + 1)
+        end
+    end
+    return pieces
+end
+
+-- Lines as Lua, one for one, and the plain ones as pieces by the first of them: all that are plain
+-- from there on are one call, and empty lines behind it.
 local function translate_all(lines, path)
-    local code, i = {}, 1
+    local code, plain, i = {}, {}, 1
     while i <= #lines do
         local first = i
-        while i <= #lines and is_plain(lines[i].text) do
+        while i <= #lines and is_plain(lines[i]) do
             code[i], i = "", i + 1
         end
         if i > first then
-            code[first] = ("_plain(%d, %d)"):format(first, i - 1)
+            code[first] = ("_plain(%d)"):format(first)
+            plain[first] = pieces_of(lines, path, first, i - 1)
         else
-            code[i], i = translate(lines[i].text, i, path), i + 1
+            code[i], i = translate(lines[i], i, path), i + 1
         end
     end
-    return "local _plain, _text, _hole = ... " .. table.concat(code, "\n")
+    return "local _plain, _text, _hole = ... " .. table.concat(code, "\n"), plain
 end
 
-local sources <const> = {}  -- what was read of each template and lib: { source, lines, code }
+local sources <const> = {}  -- what was read of each template and lib: { source, code, plain }
 
 local function parse(path, source)
     local known = sources[path]
     if known and known.source == source then return known end
-    local lines = template.lines(path, source)
-    known = { source = source, lines = lines, code = translate_all(lines, path) }
+    known = { source = source }
+    known.code, known.plain = translate_all(lines_of(source), path)
     sources[path] = known
     return known
 end
@@ -120,24 +145,24 @@ local function fill_hole(x)
     error("a hole needs a string or an integer, got " .. message.describe(x), 2)
 end
 
--- Runs one template or lib; its lines are appended to out.
+-- Runs one template or lib; its pieces are appended to out.
 local function run(path, source, names, out)
     local parsed = parse(path, source)
     local chunk, why = load(parsed.code, "@" .. path, "t", names)
     if not chunk then error(why, 0) end
-    local function add_plain(first, last)
-        table.move(parsed.lines, first, last, #out + 1, out)
+    local function add_plain(first)
+        for _, each in ipairs(parsed.plain[first]) do out[#out + 1] = each end
     end
     local function add_text(number, ...)
-        for text in (table.concat({ ... }) .. "\n"):gmatch("(.-)\n") do
-            out[#out + 1] = { text = text, file = path, line = number }
+        for text in (table.concat({ ... }) .. "\n"):gmatch("[^\n]*\n") do
+            out[#out + 1] = piece(text, path, number, 1)
         end
     end
     chunk(add_plain, add_text, fill_hole)
 end
 
--- The lines of the template `source`: { text, file, line } each. env: names that it sees besides
--- the common ones; opts.read(path) gives a lib's text or nil. A mistake is an error "path:line: ".
+-- The pieces of the template `source`. env: names that it sees besides the common ones;
+-- opts.read(path) gives a lib's text or nil. A mistake is an error "path:line: ".
 function template.render(path, source, env, opts)
     local out, pasted, lib_names = {}, {}, copy_of(COMMON)
     function lib_names.use(lib)
@@ -154,18 +179,18 @@ function template.render(path, source, env, opts)
     return out
 end
 
--- The text of lines; with directives, #line keeps a compiler's messages in step with the files.
+-- The text of pieces; with directives, #line keeps a compiler's messages in step with the files.
 -- A line that continues the one before it waits until that one ends.
-function template.print(lines, directives)
+function template.print(pieces, directives)
     local out, file, line, continued = {}, nil, nil, false
-    for _, l in ipairs(lines) do
-        if directives and not continued and (l.file ~= file or l.line ~= line) then
-            out[#out + 1] = ("#line %d \"%s\"\n"):format(l.line, l.file)
-            file, line = l.file, l.line
+    for _, each in ipairs(pieces) do
+        if directives and not continued and (each.file ~= file or each.line ~= line) then
+            out[#out + 1] = ("#line %d \"%s\"\n"):format(each.line, each.file)
+            file, line = each.file, each.line
         end
-        out[#out + 1] = l.text .. "\n"
-        line = (line or 0) + 1
-        continued = l.text:sub(-1) == "\\"
+        out[#out + 1] = each.text
+        line = (line or 0) + each.count
+        continued = each.text:sub(-2) == "\\\n"
     end
     return table.concat(out)
 end
