@@ -26,9 +26,9 @@ local function sandbox()
     return template.sealed(names, "", "a family")
 end
 
--- The families that a file returns, as a list.
-local function run(path, source)
-    local chunk, why = load(NO_TAIL_CALL .. source, "@" .. path, "t", sandbox())
+-- The families that a file returns, as a list. names: what it sees.
+local function run(path, source, names)
+    local chunk, why = load(NO_TAIL_CALL .. source, "@" .. path, "t", names)
     if not chunk then error(why, 0) end
     local result = chunk()
     if type(result) ~= "table" then
@@ -55,13 +55,13 @@ end
 -- names: the files of families/, of which those that end in .lua are read. Returns the catalog:
 -- list (in order), by_name, by_symbol (dots as underscores).
 function catalog.load(read, names)
-    local c = { list = {}, by_name = {}, by_symbol = {} }
+    local c, seen = { list = {}, by_name = {}, by_symbol = {} }, sandbox()
     for _, file in ipairs(names) do
         local path = "families/" .. file
         if file:match("%.lua$") then
             local source = read(path)
             if not source then error(("%s: not found"):format(path), 0) end
-            for _, family in ipairs(run(path, source)) do add(c, family, path) end
+            for _, family in ipairs(run(path, source, seen)) do add(c, family, path) end
         end
     end
     return c

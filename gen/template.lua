@@ -25,20 +25,14 @@ function template.sealed(t, prefix, author)
     })
 end
 
-local function copy_of(t)
-    local copy = {}
-    for _, key in ipairs(order.keys(t)) do copy[key] = t[key] end
-    return copy
-end
-
 -- The same for what an author may see of Lua's libraries: nothing that differs from run to run.
 function template.libraries(author)
-    local functions, texts = copy_of(math), copy_of(string)
+    local functions, texts = order.merged(math, {}), order.merged(string, {})
     functions.random, functions.randomseed, texts.dump = nil, nil, nil
     return {
         math = template.sealed(functions, "math.", author),
         string = template.sealed(texts, "string.", author),
-        table = template.sealed(copy_of(table), "table.", author),
+        table = template.sealed(order.merged(table, {}), "table.", author),
     }
 end
 
@@ -164,8 +158,8 @@ end
 -- The pieces of the template `source`. env: names that it sees besides the common ones;
 -- opts.read(path) gives a lib's text or nil. A mistake is an error "path:line: ".
 function template.render(path, source, env, opts)
-    local out, pasted, lib_names = {}, {}, copy_of(COMMON)
-    function lib_names.use(lib)
+    local out, pasted, lib_names = {}, {}, nil
+    local function use(lib)
         local lib_path = ("templates/lib/%s.cut"):format(tostring(lib))
         if pasted[lib_path] then return end
         pasted[lib_path] = true
@@ -173,9 +167,8 @@ function template.render(path, source, env, opts)
         if not text then error(("no lib '%s' (%s)"):format(tostring(lib), why or lib_path), 2) end
         run(lib_path, text, template.sealed(lib_names, ""), out)
     end
-    local names = copy_of(lib_names)
-    for _, key in ipairs(order.keys(env)) do names[key] = env[key] end
-    run(path, source, template.sealed(names, ""), out)
+    lib_names = order.merged(COMMON, { use = use })
+    run(path, source, template.sealed(order.merged(lib_names, env), ""), out)
     return out
 end
 

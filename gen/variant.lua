@@ -31,10 +31,11 @@ function variant.each(family)
     local list, most = made[family] or {}, count(family)
     made[family] = list
     return function(_, i)
-        if i == most then return nil end
-        local v = list[i + 1] or at(family, i)
-        list[i + 1] = v
-        return i + 1, v
+        i = i + 1
+        if list[i] then return i, list[i] end
+        if i > most then return nil end
+        list[i] = at(family, i - 1)
+        return i, list[i]
     end, nil, 0
 end
 

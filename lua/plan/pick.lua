@@ -26,9 +26,8 @@ local function first_kept(family, s, class, dev)
 end
 
 -- Has a class a kept variant for each number of rows that the family serves? What is kept for one
--- number of them is asked first for the next.
-local function serves_all(family, s, rows, class, dev)
-    local latest
+-- number of them is asked first for the next; latest: one of the class, or nil.
+local function serves_all(family, s, rows, class, dev, latest)
     for count = 1, pick.MOST_ROWS do
         local other = with_rows(family, s, rows, count)
         if family.serves(other) and not (latest and family.keep(other, latest, dev)) then
@@ -48,13 +47,13 @@ local function first_class(family, s, rows, dev)
         local class = family.keep(one, v, dev) and family.class(one, v)
         if class and not asked[class] then
             asked[class] = true
-            if serves_all(family, s, rows, class, dev) then return class end
+            if serves_all(family, s, rows, class, dev, v) then return class end
         end
     end
 end
 
--- The recorded times a row of each class, summed over those numbers of rows that have a record; and
--- how many such numbers there are.
+-- The recorded times a row of each class, summed over those numbers of rows that have a record, and
+-- a variant of it that is kept; and how many such numbers there are.
 local function recorded_times(known, family, s, rows, dev)
     local times, order, counts = {}, {}, 0
     for _, count in ipairs(WEIGHED) do
@@ -64,7 +63,8 @@ local function recorded_times(known, family, s, rows, dev)
         counts = counts + (#classes > 0 and 1 or 0)
         for _, class in ipairs(classes) do
             if not times[class] then
-                times[class], order[#order + 1] = { sum = 0.0, counts = 0 }, class
+                local kept = by_class[class].variant
+                times[class], order[#order + 1] = { sum = 0.0, counts = 0, kept = kept }, class
             end
             local own = times[class]
             own.sum, own.counts = own.sum + by_class[class].us / count, own.counts + 1
@@ -81,7 +81,7 @@ local function fastest_class(known, family, s, rows, dev)
     for _, class in ipairs(order) do
         local own = times[class]
         if own.counts == counts and (not best or own.sum < times[best].sum)
-            and serves_all(family, s, rows, class, dev) then
+            and serves_all(family, s, rows, class, dev, own.kept) then
             best = class
         end
     end
@@ -91,7 +91,9 @@ end
 -- The class of the fastest variant at the nearest shape that has records, if it serves all.
 local function nearest_class(known, family, s, rows, dev)
     local best = known:best(family, with_rows(family, s, rows, 1), dev)
-    if best and serves_all(family, s, rows, best.class, dev) then return best.class end
+    if best and serves_all(family, s, rows, best.class, dev, best.variant) then
+        return best.class
+    end
 end
 
 local function class_of(known, family, s, rows, dev)
