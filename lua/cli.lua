@@ -14,7 +14,15 @@ local EPILOG <const> = [[
 A shape is a word for each size: M=2 N=4096 K=11264. Settings are LATHE_* variables: `lathe config`.
 Exit codes: 0, 1 a check failed, 2 a wrong command line or input, 3 a device error.]]
 
-local function parser_of(commands)
+-- The commands that the words may mean: one that comes first, as it mostly does, is it.
+local function meant(words)
+    for _, name in ipairs(COMMANDS) do
+        if name == words[1] then return { name } end
+    end
+    return COMMANDS
+end
+
+local function parser_of(words, commands)
     local parser = argparse("lathe", "GPU kernels from Lua descriptions, cut to the exact shape.")
         :epilog(EPILOG):command_target("command"):require_command(true)
     parser:option("--device", "cuda:N or cpu; default: cuda:0 where there is one, else cpu")
@@ -24,7 +32,7 @@ local function parser_of(commands)
             print("lathe " .. lathe.version)
             os.exit(0)
         end)
-    for _, name in ipairs(COMMANDS) do
+    for _, name in ipairs(meant(words)) do
         commands[name] = require("lua.cmd." .. name)
         commands[name].declare(parser:command(name, commands[name].summary))
     end
@@ -44,7 +52,7 @@ end
 return function(words)
     if words[1] == "--tune-worker" then return require("lua.tune.worker")() end
     local commands = {}
-    local parser = parser_of(commands)
+    local parser = parser_of(words, commands)
     local ok, options = parser:pparse(words)
     if not ok then refuse(words, commands, options) end
     if options.device then
