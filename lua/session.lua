@@ -35,12 +35,28 @@ local function fill_list(count, value)
     return list
 end
 
--- What every program of the session shares, whatever its rows.
-local function share(s, circuit)
+-- Loads the kernels of a plan and, with them, those that make weights: the two by name. One that is
+-- both is the plan's.
+local function load_kernels(s, made_plan, making)
+    local all, is_listed, others = plan.kernels({ made_plan }), {}, {}
+    for _, kernel in ipairs(all) do is_listed[kernel.name] = true end
+    for _, kernel in ipairs(making) do
+        if not is_listed[kernel.name] then
+            all[#all + 1], others[#others + 1] = kernel, kernel.name
+        end
+    end
+    local loaded, for_making = compile.load(s.target, all), {}
+    for _, name in ipairs(others) do for_making[name], loaded[name] = loaded[name], nil end
+    return loaded, for_making
+end
+
+-- What every program of the session shares, whatever its rows. Returns the plan's kernels, loaded.
+local function share(s, circuit, made_plan)
     s.made, s.states, s.scratch = {}, {}, {}
-    local kernels, by_key = rehearsal.kernels(s.target, s.found, circuit.weights)
-    local known = { kernels = by_key, loaded = compile.load(s.target, kernels) }
-    local made = weights.make(s.target, s.found, circuit.weights, known, s.tell)
+    local making, by_key = rehearsal.kernels(s.target, s.found, circuit.weights)
+    local loaded, for_making = load_kernels(s, made_plan, making)
+    local made = weights.make(s.target, s.found, circuit.weights,
+        { kernels = by_key, loaded = for_making }, s.tell)
     for weight, arrays in pairs(made) do s.made[weight.key] = arrays end
     for _, state in ipairs(circuit.states) do
         s.states[state.key] = alloc(s, memory.state_bytes(state), state.fill)
@@ -53,6 +69,7 @@ local function share(s, circuit)
     local a <close> = fault.reach(lathe.array("f32", 1))
     a:set(0, s.found.config.routed_scale)
     fault.reach(s.routed_scale:write(a))
+    return loaded
 end
 
 -- What LATHE_DEBUG=1 and 2 say about a program.
@@ -82,10 +99,10 @@ end
 function session:program(rows, target)
     local start <const> = lathe.now_us()
     local circuit = glm5_next.circuit(self.found, self.formats, rows, self.capacity)
-    local p = { rows = rows, plan = plan.make(target, circuit) }
+    local p, loaded = { rows = rows, plan = plan.make(target, circuit) }, nil
     if not self.made then
         check_room(self, p.plan)
-        share(self, circuit)
+        loaded = share(self, circuit, p.plan)
     end
     p.tokens, p.positions = alloc(self, 4 * rows), alloc(self, 4 * rows)
     p.slots, p.snaps = alloc(self, 4 * rows, 0), alloc(self, 4 * rows)
@@ -96,7 +113,7 @@ function session:program(rows, target)
             ["/snaps"] = p.snaps, ["/slot"] = self.slot, ["/block_table"] = self.block_table,
             ["/routed_scale"] = self.routed_scale,
         },
-        made = self.made, states = self.states, scratch = self.scratch,
+        made = self.made, states = self.states, scratch = self.scratch, loaded = loaded,
     })
     tell_program(p, start)
     return p

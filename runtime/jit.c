@@ -36,7 +36,8 @@ typedef struct {
     lt_nvrtc_compiler compiler;
     lt_entry entry;
     lt_jit_report report;
-    int lock; /* -1: not held */
+    bool found; /* in the cache */
+    int lock;   /* -1: not held */
 } request;
 
 static void clear_request(request *r)
@@ -396,8 +397,8 @@ static int settle(build_round *t, size_t i, int failed, const lt_err *err)
     return t->progress ? t->progress(t->ctx, *t->done, t->all) : 0;
 }
 
-/* Looks into the cache and queues what this process is to compile. What another one is compiling
- * stays open. Non-zero: stop. */
+/* Looks into the cache and queues what this process is to compile. What is found, and what another
+ * one is compiling, stays open. Non-zero: stop. */
 static int begin_build(build_round *t, size_t i)
 {
     request *r = &t->requests[i];
@@ -411,7 +412,8 @@ static int begin_build(build_round *t, size_t i)
         got = find(r, &err);
     }
     if (got == LT_STORE_FAILED) return settle(t, i, -1, &err);
-    if (got == LT_STORE_HIT) return settle(t, i, check_spills(r, &err), &err);
+    r->found = got == LT_STORE_HIT;
+    if (r->found) return 0;
     if (r->lock < 0 && lt_store_is_writable(session.store)) return 0;
     t->owners[t->queued] = i;
     t->jobs[t->queued++] = job_of(r->src);
@@ -434,6 +436,11 @@ static int run_round(build_round *t, lt_err *err)
     int stopped = 0;
     for (size_t i = 0; i < t->count; i++) t->requests[i] = (request){.lock = -1};
     for (size_t i = 0; i < t->count && !stopped; i++) stopped = begin_build(t, i);
+    for (size_t i = 0; i < t->count && !stopped; i++) { /* a device may not be open before */
+        lt_err why;
+        request *r = &t->requests[i];
+        if (r->src && r->found) stopped = settle(t, i, check_spills(r, &why), &why);
+    }
     if (!stopped) stopped = lt_nvrtc_compile_many(t->jobs, t->queued, NULL, end_build, t, err);
     for (size_t i = 0; i < t->count && !stopped; i++) { /* what others were compiling */
         lt_err why;

@@ -119,11 +119,12 @@ local function argument(target, made_plan, step, p, given)
     return given.made[value.weight.key][value.name]
 end
 
--- Loads the kernels and binds every argument.
+-- Loads the kernels, unless they are, and binds every argument.
 -- given: shared (buffers by value, of those that no step writes), made (arrays by weight's key),
--- states (buffers by state's key), scratch (a table that is filled).
+-- states (buffers by state's key), scratch (a table that is filled), loaded (the kernels by name,
+-- where they are on the device).
 function plan.program(target, made_plan, given)
-    local loaded = compile.load(target, plan.kernels({ made_plan }))
+    local loaded = given.loaded or compile.load(target, plan.kernels({ made_plan }))
     allocate(target, made_plan)
     local list = {}
     for i, step in ipairs(made_plan.steps) do
