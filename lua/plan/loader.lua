@@ -13,6 +13,7 @@ local variant = require("gen.variant")
 
 local loader = {}
 
+local KEPT <const> = 1 << 20        -- bytes of a short-lived buffer that stays to be used again
 local PIECE <const> = 16 << 20      -- bytes of host memory for an upload
 local NUMBERS <const> = 1 << 16     -- elements that are converted at once
 local SMALLEST <const> = 0x1p-126   -- the smallest normal F32: less has lost digits
@@ -26,8 +27,18 @@ function loader.new(target, found, known, tell)
     }, { __index = loader, __close = loader.free })
 end
 
+-- Frees the short-lived buffers of more than `most` bytes that nobody holds.
+local function free_spare(self, most)
+    for bytes, list in pairs(self.spare) do
+        if bytes > most then
+            for _, buffer in ipairs(list) do buffer:free() end
+            self.spare[bytes] = nil
+        end
+    end
+end
+
 function loader:free()
-    self:drop()
+    free_spare(self, 0)
     for name, loaded in pairs(self.loaded) do
         loaded:free()
         self.loaded[name] = nil
@@ -46,7 +57,7 @@ end
 -- A buffer that stays: 0xff where it is not written.
 function loader:alloc(bytes) return self:reach(self.target.device:alloc(bytes)) end
 
--- ---- short-lived buffers: those of one size are used again, until drop ----
+-- ---- short-lived buffers: those of one size are used again ----
 
 local temporary = {}
 
@@ -70,13 +81,8 @@ function loader:temporary()
     return setmetatable({ loader = self }, { __index = temporary, __close = give_back })
 end
 
--- Frees the short-lived buffers that nobody holds.
-function loader:drop()
-    for _, list in pairs(self.spare) do
-        for _, buffer in ipairs(list) do buffer:free() end
-    end
-    self.spare = {}
-end
+-- Frees the large ones that nobody holds.
+function loader:drop() free_spare(self, KEPT) end
 
 -- ---- launches ----
 
@@ -175,9 +181,12 @@ function loader:number(part, which)
         SMALLEST))
 end
 
+-- Numbers of the host, to be set and written.
+function loader:numbers(count) return self:reach(lathe.array("f32", count)) end
+
 -- The same number, so many times.
 function loader:write_numbers(buffer, offset, count, value)
-    local a <close> = self:reach(lathe.array("f32", count))
+    local a <close> = self:numbers(count)
     for i = 0, count - 1 do a:set(i, value) end
     self:reach(buffer:write(a, offset))
 end

@@ -143,11 +143,10 @@ local function quantise(p, part, to, row, sw, is_each_row)
 end
 
 -- The NVFP4 rows of one part, stored or quantised, from row `row` of a pair of buffers on.
-local function stage_nvfp4(p, part, to, row, sw, is_each_row)
-    if part.format == "bf16" then return quantise(p, part, to, row, sw, is_each_row) end
+local function stage_nvfp4(p, part, to, row, sw)
+    if part.format == "bf16" then return quantise(p, part, to, row, sw, true) end
     upload_nvfp4(p, part, to.codes, to.scales, row)
-    p:write_numbers(sw[1], sw[2], is_each_row and part.shape[1] or 1,
-        p:number(part, "weight_scale_2"))
+    p:write_numbers(sw[1], sw[2], part.shape[1], p:number(part, "weight_scale_2"))
 end
 
 local function alloc_nvfp4(s, mine)
@@ -172,7 +171,7 @@ local function make_nvfp4(p, weight)
     local s, packer = shape_of(weight.parts), "pack_nvfp4_tile16"
     local to, made = alloc_nvfp4(s, mine), { sw = p:alloc(4 * s.N) }
     each_part(weight.parts, function(part, row)
-        stage_nvfp4(p, part, to, row, { made.sw, 4 * row }, true)
+        stage_nvfp4(p, part, to, row, { made.sw, 4 * row })
     end)
     made.w, made.ws = p:alloc_arg(packer, s, "w"), p:alloc_arg(packer, s, "ws")
     p:apply(packer, s, { w = made.w, ws = made.ws, w_rows = to.codes, ws_rows = to.scales })
@@ -208,16 +207,24 @@ local function make_experts_bf16(p, experts)
     return { w = w }
 end
 
+-- The experts' parts have one format.
 local function make_experts_nvfp4(p, experts, has_input_scale)
     local mine <close> = p:temporary()
     local s, packer, count = shape_of_expert(experts[1]), "pack_nvfp4_tile16_experts", #experts
-    local to, made = alloc_nvfp4(s, mine), { sw = p:alloc(4 * count * #experts[1]) }
+    local is_stored, tensors = experts[1][1].format ~= "bf16", count * #experts[1]
+    local to, made = alloc_nvfp4(s, mine), { sw = p:alloc(4 * tensors) }
+    local sw <close> = p:numbers(tensors)
     local w, bytes = p:alloc_arg(packer, s, "w", count)
     local ws, scale_bytes = p:alloc_arg(packer, s, "ws", count)
     local tensor = 0
     for i, parts in ipairs(experts) do
         each_part(parts, function(part, row)
-            stage_nvfp4(p, part, to, row, { made.sw, 4 * tensor }, false)
+            if is_stored then
+                upload_nvfp4(p, part, to.codes, to.scales, row)
+                sw:set(tensor, p:number(part, "weight_scale_2"))
+            else
+                quantise(p, part, to, row, { made.sw, 4 * tensor }, false)
+            end
             tensor = tensor + 1
         end)
         p:apply(packer, s, {
@@ -225,6 +232,7 @@ local function make_experts_nvfp4(p, experts, has_input_scale)
             ws_rows = to.scales,
         })
     end
+    if is_stored then p:reach(made.sw:write(sw)) end
     made.w, made.ws = w, ws
     if has_input_scale then made.input_scale = input_scale(p, experts) end
     return made
