@@ -29,19 +29,26 @@ static bool is_checkout(const char *folder)
     return access(path, R_OK) == 0;
 }
 
-/* LATHE_ROOT, else the folder of the program, else the current one. */
-const char *lt_files_root(void)
+static bool find_root(char root[PATH_MAX])
 {
-    static char root[PATH_MAX]; /* scratch of the last answer */
-    const char *given = lt_config_text(LT_SET_ROOT);
-    if (*given) return given;
-    const ssize_t n = readlink("/proc/self/exe", root, sizeof root - 1);
+    const ssize_t n = readlink("/proc/self/exe", root, PATH_MAX - 1);
     if (n > 0) {
         root[n] = 0;
         *strrchr(root, '/') = 0;
-        if (is_checkout(root)) return root;
+        if (is_checkout(root)) return true;
     }
-    return getcwd(root, sizeof root) && is_checkout(root) ? root : NULL;
+    return getcwd(root, PATH_MAX) && is_checkout(root);
+}
+
+/* LATHE_ROOT, else the folder of the program, else the one that it began in. */
+const char *lt_files_root(void)
+{
+    static char root[PATH_MAX];
+    static enum { UNKNOWN, NONE, FOUND } state; /* a start reads 200 files: it is looked for once */
+    const char *given = lt_config_text(LT_SET_ROOT);
+    if (*given) return given;
+    if (state == UNKNOWN) state = find_root(root) ? FOUND : NONE;
+    return state == FOUND ? root : NULL;
 }
 
 /* Is name a path inside the project: relative, and never upwards? */
@@ -74,8 +81,10 @@ static int read_all(FILE *f, const char *path, lt_bytes *out, lt_err *err)
 {
     char part[16384];
     size_t n;
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
+    do {
+        n = fread(part, 1, sizeof part, f);
         if (lt_bytes_append(out, part, n, err)) return -1;
+    } while (n == sizeof part);
     return ferror(f) ? lt_fail(err, "%s: cannot be read: %s", path, strerror(errno)) : 0;
 }
 

@@ -106,11 +106,16 @@ int lt_jit_key(const lt_source *src, lt_bytes *key_text, char key[65], lt_err *e
     return write_key(src, compiler.identity, key_text, key, err);
 }
 
-static int open_request(request *r, const lt_source *src, lt_err *err)
+/* compiler: as it was found, or NULL. */
+static int open_request(request *r, const lt_source *src, const lt_nvrtc_compiler *compiler,
+                        lt_err *err)
 {
     *r = (request){.src = src, .lock = -1};
     if (open_session(err)) return -1;
-    find_compiler(&r->compiler);
+    if (compiler)
+        r->compiler = *compiler;
+    else
+        find_compiler(&r->compiler);
     return write_key(src, r->compiler.identity, &r->key_text, r->report.key, err);
 }
 
@@ -353,7 +358,7 @@ int lt_jit_load(lt_device *dev, const lt_source *src, lt_kernel **out, lt_jit_re
 {
     if (dev->compiles) return load_text(dev, src, out, report, err);
     request r;
-    if (open_request(&r, src, err)) goto fail; /* its key */
+    if (open_request(&r, src, NULL, err)) goto fail; /* its key */
     if (obtain_image(&r, err)) goto fail;
     if (lt_cubin_digest(lt_bytes_view(&r.entry.image), &r.report.facts, r.report.code, err))
         goto fail;
@@ -375,7 +380,8 @@ typedef struct {
     lt_nvrtc_job *jobs; /* of those that this process compiles */
     size_t *owners;     /* job -> build */
     size_t count, queued;
-    size_t *done, all; /* of all rounds */
+    lt_nvrtc_compiler compiler; /* found for the first of them; empty before */
+    size_t *done, all;          /* of all rounds */
     int (*progress)(void *ctx, size_t done, size_t count);
     void *ctx;
 } build_round;
@@ -403,7 +409,9 @@ static int begin_build(build_round *t, size_t i)
 {
     request *r = &t->requests[i];
     lt_err err;
-    if (open_request(r, &t->builds[i].source, &err)) return settle(t, i, -1, &err);
+    if (open_request(r, &t->builds[i].source, t->compiler.identity[0] ? &t->compiler : NULL, &err))
+        return settle(t, i, -1, &err);
+    t->compiler = r->compiler;
     lt_store_result got = find(r, &err);
     if (got == LT_STORE_MISS) {
         if (check_may_compile(&err) ||
