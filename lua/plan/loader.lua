@@ -23,7 +23,7 @@ local SMALLEST <const> = 0x1p-126   -- the smallest normal F32: less has lost di
 function loader.new(target, found, known, tell)
     return setmetatable({
         target = target, found = found, tell = tell, bytes = 0, at = "", kernels = known.kernels,
-        loaded = known.loaded, spare = {},
+        loaded = known.loaded, spare = {}, arrays = {},
     }, { __index = loader, __close = loader.free })
 end
 
@@ -39,6 +39,8 @@ end
 
 function loader:free()
     free_spare(self, 0)
+    for _, array in pairs(self.arrays) do array:free() end
+    self.arrays = {}
     for name, loaded in pairs(self.loaded) do
         loaded:free()
         self.loaded[name] = nil
@@ -142,13 +144,20 @@ local function count_read(self, bytes)
     self.tell(self.bytes)
 end
 
+-- An array of the host, which the next piece of that size uses again: its pages are there.
+local function array_of(self, format, count)
+    local key = format.name .. count
+    self.arrays[key] = self.arrays[key] or self:reach(lathe.array(format.name, count))
+    return self.arrays[key]
+end
+
 -- Calls take(array, count, at) for the pieces of a region: `count` elements, `most` at most unless
 -- one run has more, and how many were before them.
 local function each_piece(self, whole, format, most, take)
     local at = 0
     for _, piece in ipairs(region.pieces(whole, most * format.bytes)) do
         local count = piece.width * piece.count // format.bytes
-        local array <close> = self:reach(lathe.array(format.name, count))
+        local array = array_of(self, format, count)
         self.found.weights:gather(piece.name, piece.offset, piece.width, piece.pitch, array)
         take(array, count, at)
         at = at + count
