@@ -26,8 +26,8 @@ typedef struct {
  * error. */
 int lt_cubin_read(lt_span image, const char *kernel, lt_cubin *out, lt_err *err);
 
-/* 16 hex of the machine code's SHA-256: equal in two images that differ in names alone. facts: those
- * of the image. */
+/* 16 hex of the machine code's SHA-256: equal in two images that differ in names alone. facts: the
+ * image's. */
 int lt_cubin_digest(lt_span image, const lt_facts *facts, char code[17], lt_err *err);
 
 /* 0 where the image agrees with what the generator believes: the kernel's name, the architecture,
