@@ -37,6 +37,13 @@ describe("variant", function()
         assert.is_nil(variant.default(rows, { M = 1, N = 22, K = 512 }, dev))
     end)
 
+    it("makes a variant once, whoever reaches it first", function()
+        local _, first = variant.each(rows)(nil, 0)
+        local all = variant.all(rows)
+        assert.equal(first, all[1])
+        for i, v in variant.each(rows) do assert.equal(all[i], v) end
+    end)
+
     it("reads back what it wrote", function()
         for _, family in ipairs({ rows, moe }) do
             for _, v in ipairs(variant.all(family)) do
