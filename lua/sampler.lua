@@ -59,7 +59,7 @@ end
 local function kernel_for(s, rows)
     local family = fault.expect(catalog.find(s.target.families, FAMILY))
     local shape = { M = rows, VOCAB = s.found.config.head_rows }
-    local v = variant.kept(family, shape, s.target.dev)[1]
+    local v = variant.default(family, shape, s.target.dev)
     if not v then fault.usage(choice.no_variant(family, shape, s.target.dev)) end
     return choice.kernel(family, shape, v, s.target.arch, s.target.dev)
 end

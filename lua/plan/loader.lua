@@ -95,7 +95,7 @@ local function default_kernel(self, family, s)
         fault.usage(("%s: %s %s is not served: %s"):format(self.at, family.name,
             shape.text(family, s), why))
     end
-    local v = variant.kept(family, s, target.dev)[1]
+    local v = variant.default(family, s, target.dev)
     if not v then fault.usage(choice.no_variant(family, s, target.dev)) end
     return choice.kernel(family, s, v, target.arch, target.dev)
 end

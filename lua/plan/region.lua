@@ -25,6 +25,7 @@ end
 
 -- The region in parts of `most` bytes at most, a run at least: regions of the same tensor.
 function region.pieces(all, most)
+    if all.width * all.count <= most then return { all } end
     local list = {}
     if all.count == 1 then
         for from = 0, all.width - 1, most do
