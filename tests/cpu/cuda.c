@@ -145,40 +145,6 @@ static void a_device_may_be_closed_before_its_context_is_there(void **state)
     close_clean(dev);
 }
 
-static void what_is_opened_ahead_is_the_next_open_of_that_name(void **state)
-{
-    (void)state;
-    lt_device *dev = NULL;
-    lt_err err;
-    lt_cuda_fake *fake = lt_cuda_fake_use();
-    lt_config_set("device", "cuda:0", &err);
-    lt_device_open_ahead();
-    lt_device_open_ahead();
-    assert_int_equal(lt_device_open(&dev, "cpu", &err), 0); /* another one */
-    assert_string_equal(lt_device_describe(dev)->name, "cpu");
-    lt_device_close(dev);
-    assert_int_equal(lt_device_open(&dev, "", &err), 0);
-    assert_int_equal(lt_device_sync(dev, &err), 0);
-    close_clean(dev);
-    lt_device_open_ahead(); /* nobody wants it */
-    lt_device_close_ahead();
-    assert_int_equal(lt_cuda_fake_alive(), 0);
-    fake->calls = 0;
-    fake->fail_at = 1;
-    fake->fail_with = LT_CU_NO_DEVICE;
-    lt_device_open_ahead();
-    lt_device_close_ahead();
-    lt_config_set("device", "cuda:1", &err);
-    fake->fail_at = 0;
-    lt_device_open_ahead();
-    assert_int_equal(lt_device_open(&dev, "cuda:1", &err), -1);
-    assert_string_equal(err.text,
-                        "device 'cuda:1': the last one here is cuda:0 (give that or cpu)");
-    lt_config_set("device", "", &err);
-    lt_device_close_ahead();
-    assert_int_equal(lt_cuda_fake_alive(), 0);
-}
-
 static void memory_begins_as_ff_and_copies_have_landed_when_they_return(void **state)
 {
     (void)state;
@@ -627,7 +593,6 @@ int main(void)
         cmocka_unit_test(a_gpu_that_is_not_there_is_refused),
         cmocka_unit_test(a_context_that_cannot_be_made_is_told_by_every_operation),
         cmocka_unit_test(a_device_may_be_closed_before_its_context_is_there),
-        cmocka_unit_test(what_is_opened_ahead_is_the_next_open_of_that_name),
         cmocka_unit_test(memory_begins_as_ff_and_copies_have_landed_when_they_return),
         cmocka_unit_test(no_memory_left_is_told_with_the_size),
         cmocka_unit_test(a_launch_carries_its_sizes_and_addresses),

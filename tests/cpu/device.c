@@ -1,5 +1,7 @@
 /* device.c: opening by name, and what is refused before a device sees it. The device is a fake that
  * counts its calls. */
+#include "cuda_fake.h"
+#include "runtime/cuda/driver.h"
 #include "runtime/device.h"
 
 #include <setjmp.h>
@@ -101,6 +103,42 @@ static void no_name_means_the_setting_or_what_there_is(void **state)
     assert_int_equal(lt_device_open(&dev, "", &err), -1);
     assert_non_null(strstr(err.text, "device 'tpu'"));
     lt_config_set("device", "", &err);
+}
+
+static void what_is_opened_ahead_is_the_next_open_of_that_name(void **state)
+{
+    (void)state;
+    lt_device *dev = NULL;
+    lt_err err;
+    lt_cuda_fake *fake = lt_cuda_fake_use();
+    lt_config_set("device", "cuda:0", &err);
+    lt_device_open_ahead();
+    lt_device_open_ahead();
+    assert_int_equal(lt_device_open(&dev, "cpu", &err), 0); /* another one */
+    assert_string_equal(lt_device_describe(dev)->name, "cpu");
+    lt_device_close(dev);
+    assert_int_equal(lt_device_open(&dev, "", &err), 0);
+    assert_int_equal(lt_device_sync(dev, &err), 0);
+    lt_device_close(dev);
+    assert_int_equal(lt_cuda_fake_alive(), 0);
+    lt_device_open_ahead(); /* nobody wants it */
+    lt_device_close_ahead();
+    assert_int_equal(lt_cuda_fake_alive(), 0);
+    fake->calls = 0;
+    fake->fail_at = 1;
+    fake->fail_with = LT_CU_NO_DEVICE;
+    lt_device_open_ahead();
+    lt_device_close_ahead();
+    lt_config_set("device", "cuda:1", &err);
+    fake->fail_at = 0;
+    lt_device_open_ahead();
+    assert_int_equal(lt_device_open(&dev, "cuda:1", &err), -1);
+    assert_string_equal(err.text,
+                        "device 'cuda:1': the last one here is cuda:0 (give that or cpu)");
+    lt_config_set("device", "", &err);
+    lt_device_close_ahead();
+    assert_int_equal(lt_cuda_fake_alive(), 0);
+    lt_cuda_api_use(NULL);
 }
 
 static void nothing_can_be_closed_and_freed(void **state)
@@ -234,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_that_is_none_is_refused_with_the_legal_ones),
         cmocka_unit_test(no_name_means_the_setting_or_what_there_is),
+        cmocka_unit_test(what_is_opened_ahead_is_the_next_open_of_that_name),
         cmocka_unit_test(nothing_can_be_closed_and_freed),
         cmocka_unit_test(a_range_must_lie_inside_its_buffer),
         cmocka_unit_test(a_launch_that_cannot_be_meant_is_refused_with_the_kernels_name),
