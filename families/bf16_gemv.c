@@ -1,26 +1,20 @@
 /* Truth of bf16_gemv, bf16_gemv_f32 and bf16_gemv_pair: the dot in double. */
-#include <math.h>
 #include "reference.h"
 #include "runtime/lathe.h"
+#include "runtime/product.h"
 
-static void dot(double *sum, double *magnitude, const uint16_t *x, const uint16_t *w, int64_t count)
+static void read_row(const void *data, int64_t row, int64_t count, double *to)
 {
-    *sum = *magnitude = 0;
-    for (int64_t k = 0; k < count; k++) {
-        const double product = (double)lt_number_bf16(x[k]) * (double)lt_number_bf16(w[k]);
-        *sum += product;
-        *magnitude += fabs(product);
-    }
+    const uint16_t *bf16 = data;
+    for (int64_t k = 0; k < count; k++) to[k] = (double)lt_number_bf16(bf16[row * count + k]);
 }
 
 /* Channels 0 to n - 1 of w, count terms each, for rows rows of x. */
 static void multiply(double *y, double *y_magnitude, const uint16_t *x, const uint16_t *w,
                      int64_t rows, int64_t channels, int64_t count)
 {
-    for (int64_t m = 0; m < rows; m++)
-        for (int64_t n = 0; n < channels; n++)
-            dot(&y[m * channels + n], &y_magnitude[m * channels + n], x + m * count, w + n * count,
-                count);
+    lt_product(y, y_magnitude, (lt_rows){x, read_row}, (lt_rows){w, read_row}, rows, channels,
+               count);
 }
 
 void lt_reference_bf16_gemv(const lt_shape_bf16_gemv *s, double *y, double *y_magnitude,

@@ -3,36 +3,37 @@
 #include <math.h>
 #include "reference.h"
 #include "runtime/lathe.h"
+#include "runtime/product.h"
 
 enum { GROUP = 16 };
 
-/* The sum over one group of 16 codes, before its scale. */
-static double dot_group(const uint8_t *codes, const uint16_t *x, double *magnitude)
+typedef struct {
+    const uint8_t *codes, *scales; /* NVFP4 rows */
+} weights;
+
+static void read_w(const void *data, int64_t row, int64_t count, double *to)
 {
-    double sum = 0;
-    for (int i = 0; i < GROUP; i++) {
-        const uint8_t code = i % 2 ? codes[i / 2] >> 4 : codes[i / 2] & 15;
-        const double product = (double)lt_number_e2m1(code) * (double)lt_number_bf16(x[i]);
-        sum += product;
-        *magnitude += fabs(product);
+    const weights *w = data;
+    for (int64_t k = row * count; k < (row + 1) * count; k++) {
+        const uint8_t code = k % 2 ? w->codes[k / 2] >> 4 : w->codes[k / 2] & 15;
+        *to++ = (double)lt_number_e2m1(code) * (double)lt_number_e4m3(w->scales[k / GROUP]);
     }
-    return sum;
+}
+
+static void read_x(const void *data, int64_t row, int64_t count, double *to)
+{
+    const uint16_t *x = data;
+    for (int64_t k = 0; k < count; k++) to[k] = (double)lt_number_bf16(x[row * count + k]);
 }
 
 void lt_reference_w4a16_gemv(const lt_shape_w4a16_gemv *s, double *y, double *y_magnitude,
                              const uint16_t *x, const uint8_t *w, const uint8_t *ws,
                              const float *sw)
 {
-    for (int64_t m = 0; m < s->M; m++)
-        for (int64_t n = 0; n < s->N; n++) {
-            double sum = 0, magnitude = 0;
-            for (int64_t k = 0; k < s->K; k += GROUP) {
-                const double scale = (double)lt_number_e4m3(ws[(n * s->K + k) / GROUP]);
-                double group = 0;
-                sum += scale * dot_group(w + (n * s->K + k) / 2, x + m * s->K + k, &group);
-                magnitude += fabs(scale) * group;
-            }
-            y[m * s->N + n] = sum * (double)sw[n];
-            y_magnitude[m * s->N + n] = magnitude * fabs((double)sw[n]);
-        }
+    const weights rows = {w, ws};
+    lt_product(y, y_magnitude, (lt_rows){x, read_x}, (lt_rows){&rows, read_w}, s->M, s->N, s->K);
+    for (int64_t i = 0; i < s->M * s->N; i++) {
+        y[i] *= (double)sw[i % s->N];
+        y_magnitude[i] *= fabs((double)sw[i % s->N]);
+    }
 }

@@ -2,46 +2,35 @@
 #include <math.h>
 #include "reference.h"
 #include "runtime/lathe.h"
+#include "runtime/product.h"
 
 enum { GROUP = 16 };
 
-static double dot_group(const uint8_t *a, const uint8_t *b, double *magnitude)
-{
-    double sum = 0;
-    for (int i = 0; i < GROUP / 2; i++) {
-        const double low = (double)lt_number_e2m1(a[i] & 15) * (double)lt_number_e2m1(b[i] & 15);
-        const double high = (double)lt_number_e2m1(a[i] >> 4) * (double)lt_number_e2m1(b[i] >> 4);
-        sum += low + high;
-        *magnitude += fabs(low) + fabs(high);
-    }
-    return sum;
-}
+typedef struct {
+    const uint8_t *codes, *scales; /* NVFP4 rows */
+    uint8_t mask;                  /* bits of a scale that count */
+} operand;
 
-static double dot_row(const uint8_t *x, const uint8_t *xs, const uint8_t *w, const uint8_t *ws,
-                      int64_t k, double *magnitude)
+static void read_row(const void *data, int64_t row, int64_t count, double *to)
 {
-    double sum = 0;
-    for (int64_t group = 0; group < k / GROUP; group++) {
-        const double scale =
-            (double)lt_number_e4m3(xs[group] & 0x7f) * (double)lt_number_e4m3(ws[group]);
-        double part = 0;
-        sum += scale * dot_group(x + group * GROUP / 2, w + group * GROUP / 2, &part);
-        *magnitude += fabs(scale) * part;
+    const operand *o = data;
+    for (int64_t k = row * count; k < (row + 1) * count; k++) {
+        const uint8_t code = k % 2 ? o->codes[k / 2] >> 4 : o->codes[k / 2] & 15;
+        const uint8_t scale = o->scales[k / GROUP] & o->mask;
+        *to++ = (double)lt_number_e2m1(code) * (double)lt_number_e4m3(scale);
     }
-    return sum;
 }
 
 void lt_reference_w4a4_gemv(const lt_shape_w4a4_gemv *s, double *y, double *y_magnitude,
                             const uint8_t *x, const uint8_t *xs, const float *gs, const uint8_t *w,
                             const uint8_t *ws, const float *sw)
 {
-    for (int64_t m = 0; m < s->M; m++)
-        for (int64_t n = 0; n < s->N; n++) {
-            const double scale = (double)gs[m] * (double)sw[n];
-            double magnitude = 0;
-            y[m * s->N + n] =
-                scale * dot_row(x + m * s->K / 2, xs + m * s->K / GROUP, w + n * s->K / 2,
-                                ws + n * s->K / GROUP, s->K, &magnitude);
-            y_magnitude[m * s->N + n] = fabs(scale) * magnitude;
-        }
+    const operand rows = {x, xs, 0x7f}, channels = {w, ws, 0xff};
+    lt_product(y, y_magnitude, (lt_rows){&rows, read_row}, (lt_rows){&channels, read_row}, s->M,
+               s->N, s->K);
+    for (int64_t i = 0; i < s->M * s->N; i++) {
+        const double scale = (double)gs[i / s->N] * (double)sw[i % s->N];
+        y[i] *= scale;
+        y_magnitude[i] *= fabs(scale);
+    }
 }

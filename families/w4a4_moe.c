@@ -1,8 +1,8 @@
 /* Truth of w4a4_moe (model.md 4.21): slot by slot, the dots of the decoded operands in double. */
 #include <math.h>
-#include <stdlib.h>
 #include "reference.h"
 #include "runtime/lathe.h"
+#include "runtime/product.h"
 
 enum { GROUP = 16 };
 
@@ -14,52 +14,45 @@ typedef struct {
 
 typedef struct {
     const uint8_t *codes, *scales; /* NVFP4 rows of k values */
+    uint8_t mask;                  /* bits of a scale that count */
 } rows;
 
-/* Row `at` as numbers. */
-static void decode_row(double *to, rows from, int64_t at, int64_t k, uint8_t scale_mask)
+static void read_row(const void *data, int64_t row, int64_t count, double *to)
 {
-    for (int64_t i = 0; i < k; i++) {
-        const uint8_t two = from.codes[(at * k + i) / 2];
-        const uint8_t scale = from.scales[(at * k + i) / GROUP] & scale_mask;
-        to[i] = (double)lt_number_e2m1(i % 2 ? two >> 4 : two & 15) * (double)lt_number_e4m3(scale);
+    const rows *from = data;
+    for (int64_t k = row * count; k < (row + 1) * count; k++) {
+        const uint8_t code = k % 2 ? from->codes[k / 2] >> 4 : from->codes[k / 2] & 15;
+        const uint8_t scale = from->scales[k / GROUP] & from->mask;
+        *to++ = (double)lt_number_e2m1(code) * (double)lt_number_e4m3(scale);
     }
 }
 
-static double dot(const double *a, const double *b, int64_t k, double *magnitude)
+static rows skip(rows from, int64_t values)
 {
-    double sum = 0;
-    *magnitude = 0;
-    for (int64_t i = 0; i < k; i++) {
-        sum += a[i] * b[i];
-        *magnitude += fabs(a[i] * b[i]);
-    }
-    return sum;
+    return (rows){from.codes + values / 2, from.scales + values / GROUP, from.mask};
 }
 
-/* All channels of one slot; room: two rows of k. */
+/* All channels of one slot, which has a row of x. */
 static void run_slot(const sizes *z, double *y, double *y_magnitude, rows x, double gs, rows w,
-                     const float *sw, int64_t slot, int32_t expert, double *room)
+                     const float *sw)
 {
-    decode_row(room, x, slot / z->share, z->k, 0x7f);
+    lt_product(y, y_magnitude, (lt_rows){&x, read_row}, (lt_rows){&w, read_row}, 1, z->n, z->k);
     for (int64_t n = 0; n < z->n; n++) {
-        const double scale = gs * (double)sw[expert * z->parts + n * z->parts / z->n];
-        double magnitude;
-        decode_row(room + z->k, w, expert * z->n + n, z->k, 0xff);
-        y[slot * z->n + n] = scale * dot(room, room + z->k, z->k, &magnitude);
-        y_magnitude[slot * z->n + n] = fabs(scale) * magnitude;
+        const double scale = gs * (double)sw[n * z->parts / z->n];
+        y[n] *= scale;
+        y_magnitude[n] *= fabs(scale);
     }
 }
 
 static void run_slots(const sizes *z, double *y, double *y_magnitude, rows x, const float *gs,
                       const int32_t *ids, rows w, const float *sw)
 {
-    double *room = malloc(2 * (size_t)z->k * sizeof *room);
-    for (int64_t slot = 0; room && slot < z->slots; slot++)
-        if (ids[slot] >= 0 && ids[slot] < z->experts)
-            run_slot(z, y, y_magnitude, x, (double)gs[slot / z->share], w, sw, slot, ids[slot],
-                     room);
-    free(room);
+    for (int64_t slot = 0; slot < z->slots; slot++) {
+        const int64_t row = slot / z->share, expert = ids[slot];
+        if (expert >= 0 && expert < z->experts)
+            run_slot(z, y + slot * z->n, y_magnitude + slot * z->n, skip(x, row * z->k),
+                     (double)gs[row], skip(w, expert * z->n * z->k), sw + expert * z->parts);
+    }
 }
 
 void lt_reference_w4a4_moe_gate_up(const lt_shape_w4a4_moe_gate_up *s, double *y,
@@ -68,7 +61,7 @@ void lt_reference_w4a4_moe_gate_up(const lt_shape_w4a4_moe_gate_up *s, double *y
                                    const uint8_t *ws, const float *sw)
 {
     const sizes z = {s->M * s->TOPK, s->EXPERTS, s->N, s->K, .share = s->TOPK, .parts = 2};
-    run_slots(&z, y, y_magnitude, (rows){x, xs}, gs, ids, (rows){w, ws}, sw);
+    run_slots(&z, y, y_magnitude, (rows){x, xs, 0x7f}, gs, ids, (rows){w, ws, 0xff}, sw);
 }
 
 void lt_reference_w4a4_moe_down(const lt_shape_w4a4_moe_down *s, double *y, double *y_magnitude,
@@ -77,5 +70,5 @@ void lt_reference_w4a4_moe_down(const lt_shape_w4a4_moe_down *s, double *y, doub
                                 const float *sw)
 {
     const sizes z = {s->M * s->TOPK, s->EXPERTS, s->N, s->K, .share = 1, .parts = 1};
-    run_slots(&z, y, y_magnitude, (rows){x, xs}, gs, ids, (rows){w, ws}, sw);
+    run_slots(&z, y, y_magnitude, (rows){x, xs, 0x7f}, gs, ids, (rows){w, ws, 0xff}, sw);
 }
