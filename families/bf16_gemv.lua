@@ -3,6 +3,7 @@
 -- the floor is 2*N*K bytes over the memory bandwidth. NaN and infinity in a row of x reach all of
 -- that row's results, in a row of w all of that channel's; no other.
 local family = require("gen.family")
+local gemv = require("gen.gemv")
 local tile = require("gen.tile")
 
 local CHUNK <const> = 32       -- k of a unit: 16 rows x 64 bytes
@@ -15,39 +16,25 @@ local function serves(s)
     return true
 end
 
-local function keep(s, v, dev)
-    return tile.is_kept(s, v, chunks(s), dev)
-        and (s.M <= 8 or v.mma == 0 or v.tiles > 1 or tile.count(s.N) == 1)  -- x weighs as much
-        and (v.mma == 1 or tile.is_for_dots(v))
-        and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+local function keep(s, v, dev) return gemv.is_kept(s, v, chunks(s), dev) end
+
+-- Shares of K, so that none is a longer sum.
+local function least_shares(s) return tile.ceil(2 * chunks(s), F32_STEPS) end
+
+local function serves_f32(s)
+    if least_shares(s) > 16 then return nil, "K is more than the sums of 16 warps can keep" end
+    return serves(s)
 end
 
 local function keep_f32(s, v, dev)
-    return keep(s, v, dev)
-        and (v.mma == 0 or 2 * chunks(s) <= F32_STEPS * v.split * v.parts)
+    return gemv.is_kept(s, v, chunks(s), dev, least_shares(s))
 end
 
-local function class(_, v)
-    return ("%s_%dx%d"):format(v.mma == 1 and "mma.bf16" or "dot", v.parts, v.split)
-end
-
-local function template(_, v) return v.mma == 1 and "bf16_gemv" or "bf16_gemv_dot" end
-
-local function launch(s, v)
-    return { grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v) }
-end
+local function class(_, v) return gemv.class("mma.bf16", v) end
+local function template() return "bf16_gemv" end
 
 local function bytes_in(s) return 2 * s.N * s.K + 2 * s.M * s.K end
 local function flops(s) return 2 * s.M * s.N * s.K end
-
-local KNOBS <const> = {
-    { "mma", 1, 0 },              -- tensor cores, or CUDA cores
-    { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
-    { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
-    { "groups", 1, 2, 4 },        -- groups of such warps in a block
-    { "unroll", 2, 4 },           -- chunks in flight
-    { "parts", 1, 2, 4 },         -- blocks that share one K
-}
 
 return {
     family("bf16_gemv", {
@@ -60,8 +47,8 @@ return {
             { "x", "bf16", { "M", "K" } },
             { "w", "bf16", { "N", "K" }, layout = "bf16_tile16" },
         },
-        scratch = tile.scratch,
-        knobs = KNOBS, class = class, keep = keep, template = template, launch = launch,
+        scratch = gemv.scratch,
+        knobs = gemv.KNOBS, class = class, keep = keep, launch = gemv.launch,
         work = function(s) return { bytes = bytes_in(s) + 2 * s.M * s.N, flops = flops(s) } end,
         check = {
             ulp = 1,
@@ -69,7 +56,9 @@ return {
             samples = {
                 { M = 1, N = 22, K = 22 }, { M = 1, N = 2582, K = 64 }, { M = 2, N = 320, K = 256 },
                 { M = 3, N = 96, K = 1552 }, { M = 8, N = 64, K = 512 },
-                { M = 16, N = 288, K = 288 },
+                { M = 16, N = 288, K = 288 }, { M = 1, N = 16, K = 4096 },
+                { M = 4, N = 22, K = 2050 }, { M = 9, N = 48, K = 2056 },
+                { M = 3, N = 64, K = 768 },
             },
             real = {
                 { M = 1, N = 51648, K = 4096 }, { M = 1, N = 51584, K = 4096 },
@@ -86,20 +75,22 @@ return {
         rev = 1,
         maths = "y[m,n] = sum over k of x[m,k] * w[n,k]",
         shape = { "M", "N", "K" },
-        serves = serves,
+        serves = serves_f32,
         args = {
             { "y", "f32", { "M", "N" }, out = true },
             { "x", "bf16", { "M", "K" } },
             { "w", "bf16", { "N", "K" }, layout = "bf16_tile16" },
         },
-        scratch = tile.scratch,
-        knobs = KNOBS, class = class, keep = keep_f32, template = template, launch = launch,
+        scratch = gemv.scratch,
+        knobs = gemv.KNOBS, class = class, template = template, keep = keep_f32,
+        launch = gemv.launch,
         work = function(s) return { bytes = bytes_in(s) + 4 * s.M * s.N, flops = flops(s) } end,
         check = {
             relative = 1e-5,
             samples = {
                 { M = 1, N = 4, K = 256 }, { M = 2, N = 16, K = 256 }, { M = 1, N = 22, K = 30 },
                 { M = 7, N = 32, K = 2048 }, { M = 16, N = 256, K = 128 },
+                { M = 1, N = 16, K = 4096 }, { M = 2, N = 22, K = 8200 },
             },
             real = {
                 { M = 1, N = 288, K = 4096 }, { M = 1, N = 4096, K = 1536 },
@@ -114,7 +105,7 @@ return {
         shape = { "M", "N", "K", "TAIL" },
         serves = function(s)
             if s.TAIL < 1 or s.TAIL >= s.N then return nil, "TAIL must be from 1 to N - 1" end
-            return serves(s)
+            return serves_f32(s)
         end,
         args = {
             { "y", "bf16", { "M", function(s) return s.N - s.TAIL end }, out = true },
@@ -122,8 +113,9 @@ return {
             { "x", "bf16", { "M", "K" } },
             { "w", "bf16", { "N", "K" }, layout = "bf16_tile16" },
         },
-        scratch = tile.scratch,
-        knobs = KNOBS, class = class, keep = keep_f32, template = template, launch = launch,
+        scratch = gemv.scratch,
+        knobs = gemv.KNOBS, class = class, template = template, keep = keep_f32,
+        launch = gemv.launch,
         work = function(s)
             return { bytes = bytes_in(s) + 2 * s.M * (s.N + s.TAIL), flops = flops(s) }
         end,
@@ -132,7 +124,7 @@ return {
             relative = 1e-5,
             samples = {
                 { M = 1, N = 388, K = 256, TAIL = 4 }, { M = 5, N = 160, K = 544, TAIL = 32 },
-                { M = 16, N = 17, K = 22, TAIL = 16 },
+                { M = 16, N = 17, K = 22, TAIL = 16 }, { M = 9, N = 40, K = 2056, TAIL = 7 },
             },
             real = {  -- gate and weights_proj; all in-projections of the draft layer
                 { M = 1, N = 160, K = 4096, TAIL = 32 }, { M = 1, N = 2336, K = 4096, TAIL = 32 },

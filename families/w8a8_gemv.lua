@@ -1,11 +1,10 @@
 -- W8A8 GEMV: y[m,n] = (sum over k of x[m,k] * w[n,k]) * sx[m] * sw[n], E4M3 in, bf16 out.
 -- Every weight byte is read once, so the floor is N*K bytes over the memory bandwidth.
 local family = require("gen.family")
+local gemv = require("gen.gemv")
 local tile = require("gen.tile")
 
 local CHUNK <const> = 64  -- k of a unit: 16 rows x 64 bytes
-
-local function chunks(s) return tile.ceil(s.K, CHUNK) end
 
 return family("w8a8_gemv", {
     rev = 1,
@@ -24,30 +23,12 @@ return family("w8a8_gemv", {
         { "w", "e4m3", { "N", "K" }, layout = "e4m3_tile16" },
         { "sw", "f32", { "N" } },  -- one scale an output channel
     },
-    scratch = tile.scratch,
+    scratch = gemv.scratch,
 
-    knobs = {
-        { "mma", 1, 0 },              -- tensor cores, or CUDA cores
-        { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
-        { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
-        { "groups", 1, 2, 4 },        -- groups of such warps in a block
-        { "unroll", 2, 4 },           -- chunks in flight
-        { "parts", 1, 2, 4 },         -- blocks that share one K
-    },
-    class = function(_, v)
-        return ("%s_%dx%d"):format(v.mma == 1 and "mma.f16" or "dot", v.parts, v.split)
-    end,
-    keep = function(s, v, dev)
-        return tile.is_kept(s, v, chunks(s), dev)
-            and (s.M <= 8 or v.mma == 0 or v.tiles > 1 or tile.count(s.N) == 1)  -- x weighs as much
-            and (v.mma == 1 or tile.is_for_dots(v))
-            and v.tiles * v.unroll <= 8  -- the loads in flight stay in registers
-    end,
-    template = function(_, v) return v.mma == 1 and "w8a8_gemv" or "w8a8_gemv_dot" end,
-
-    launch = function(s, v)
-        return { grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v) }
-    end,
+    knobs = gemv.KNOBS,
+    class = function(_, v) return gemv.class("mma.f16", v) end,
+    keep = function(s, v, dev) return gemv.is_kept(s, v, tile.ceil(s.K, CHUNK), dev) end,
+    launch = gemv.launch,
     work = function(s)
         return {
             bytes = s.N * (s.K + 4) + s.M * (s.K + 4) + 2 * s.M * s.N,
@@ -60,8 +41,9 @@ return family("w8a8_gemv", {
         exact = true,
         samples = {
             { M = 1, N = 22, K = 22 }, { M = 1, N = 8726, K = 64 },
-            { M = 2, N = 96, K = 1552 },
+            { M = 2, N = 96, K = 1552 }, { M = 3, N = 64, K = 1536 },
             { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 1024 }, { M = 16, N = 288, K = 288 },
+            { M = 1, N = 16, K = 8192 }, { M = 4, N = 22, K = 4100 }, { M = 9, N = 48, K = 4112 },
         },
         real = {
             { M = 1, N = 4096, K = 11264 }, { M = 1, N = 11264, K = 1536 },

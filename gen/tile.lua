@@ -20,11 +20,6 @@ function tile.halves(m) return tile.ceil(m, COLUMNS) end
 -- Blocks along N: each has v.groups groups of warps, each group v.tiles tiles.
 function tile.blocks(n, v) return tile.ceil(tile.count(n), v.tiles * v.groups) end
 
--- On the CUDA cores a lane holds two channels of all rows: more would not stay in registers.
-function tile.is_for_dots(v)
-    return v.tiles == 1 and v.unroll == 2 and (v.groups == 1 or tile.warps(v) == 4)
-end
-
 function tile.warps(v) return v.split * v.groups end
 
 -- Memory where v.parts blocks of one K meet: their sums, and how many have arrived.
@@ -48,7 +43,7 @@ function tile.is_kept(s, v, units, dev)
     local shared = v.split > 1 and warps_a_block * v.tiles * tile.halves(s.M) * WARP_SUMS or 0
     return warps_a_block >= 4 and warps_a_block <= 16
         and shared <= STATIC_SHARED
-        and (v.tiles > 1 or v.mma == 0 or tile.count(s.N) < 16 * dev.sms)  -- many: long streams
+        and (v.tiles > 1 or tile.count(s.N) < 16 * dev.sms)  -- many: long streams
         and (v.groups == 1 or warps_a_block == 4 or tile.blocks(s.N, v) * v.parts >= dev.sms)
         and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
         and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight

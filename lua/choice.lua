@@ -144,8 +144,8 @@ function choice.target(options)
     return info.arch, sms and choice.facts(info.arch, sms) or dev, info.key
 end
 
--- The variant of --knobs: "mma=0,split=4" on top of the default one, or m0t1s4g1u2p1, which names
--- have; without --knobs the default.
+-- The variant of --knobs: "warps=8,split=4" on top of the default one, or w8s4, which names have;
+-- without --knobs the default.
 function choice.variant(family, s, dev, words)
     local default = variant.default(family, s, dev)
     if not words then

@@ -36,6 +36,7 @@ local function refused(words, part, env, wanted)
 end
 
 local GEMV <const> = "w8a8_gemv M=1 N=64 K=64"
+local LONG <const> = "w8a8_gemv M=1 N=48 K=4096"  -- which has several variants
 
 local WRONG <const> = {
     -- command lines
@@ -73,11 +74,11 @@ local WRONG <const> = {
         "w8a8_gemv: m1_n2147483647_k2147483647 takes 9223372" },
     -- knobs and archs
     { "gen " .. GEMV .. " --knobs x=1", "--knobs: w8a8_gemv: unknown knob 'x' (the knobs are" },
-    { "gen " .. GEMV .. " --knobs mma=7", "--knobs: w8a8_gemv: knob 'mma' takes 1 0, got" },
-    { "gen " .. GEMV .. " --knobs mma", "--knobs: w8a8_gemv: 'mma' is not a knob and its value" },
-    { "gen " .. GEMV .. " --knobs mma=0,tiles=4", "does not keep m0t4" },
-    { "gen " .. GEMV .. " --knobs mma=99999999999999999999", "got the string '9999999" },
-    { "gen " .. GEMV .. " --knobs m1t1", "--knobs: w8a8_gemv: variant 'm1t1' has no split at ''" },
+    { "gen " .. GEMV .. " --knobs cyclic=7", "w8a8_gemv: knob 'cyclic' takes 1 0, got" },
+    { "gen " .. GEMV .. " --knobs tiles", "--knobs: w8a8_gemv: 'tiles' is not a knob and its" },
+    { "gen " .. GEMV .. " --knobs split=4,tiles=2", "does not keep t2s4" },
+    { "gen " .. GEMV .. " --knobs tiles=99999999999999999999", "got the string '9999999" },
+    { "gen " .. GEMV .. " --knobs t1s1", "--knobs: w8a8_gemv: variant 't1s1' has no parts at ''" },
     { "gen " .. GEMV .. " --arch cpu/sm_121a", "arch 'cpu/sm_121a': no such name" },
     { "check " .. GEMV .. " --arch cpu/sm_121a", "arch 'cpu/sm_121a': no such name" },
     { "gen " .. GEMV .. " --sms 0", "--sms: '0' is not a number of 1 or more" },
@@ -87,12 +88,12 @@ local WRONG <const> = {
     { "build " .. GEMV, "build: no GPU here whose arch could be meant (say --arch sm_90a)" },
     { "build " .. GEMV .. " --arch cpu", "build: the CPU device's code is not kept" },
     { "build " .. GEMV .. " --arch sm_90a,", "arch '': no such name" },
-    { "build " .. GEMV .. " --arch sm_90a --all --knobs mma=1", "--all and --knobs ask for" },
+    { "build " .. GEMV .. " --arch sm_90a --all --knobs split=4", "--all and --knobs ask for" },
     { "build " .. GEMV .. " --arch sm_90a --all --planned", "build: --all and --planned ask for" },
     -- check
     { "check --in f", "check: --knobs, --in and --out need a family and a shape" },
     { "check " .. GEMV .. " --in f --all", "--in and --out are for one kernel" },
-    { "check " .. GEMV .. " --all --knobs mma=1", "--all and --knobs ask for different variants" },
+    { "check " .. GEMV .. " --all --knobs split=4", "--all and --knobs ask for different" },
     { "check " .. GEMV .. " --bits --arch sm_121a", "check: --bits compares what the GPU runs" },
     { "check " .. GEMV .. " --real", "check: --real adds the model's shapes" },
     { "check " .. GEMV .. " --seed x", "--seed: 'x' is not a number" },
@@ -306,10 +307,10 @@ describe("lathe gen", function()
     end)
 
     it("takes the values of --knobs", function()
-        local out = lathe("gen " .. GEMV .. " --arch cpu --knobs mma=0")
-        assert.truthy(out:find("MMA = 0", 1, true))
+        local out = lathe("gen " .. LONG .. " --arch cpu --knobs unroll=4,occupancy=24")
+        assert.truthy(out:find("UNROLL = 4", 1, true))
         local knobs = out:match("variant (%w+),")
-        assert.equal(out, (lathe("gen " .. GEMV .. " --arch cpu --knobs " .. knobs)))
+        assert.equal(out, (lathe("gen " .. LONG .. " --arch cpu --knobs " .. knobs)))
     end)
 
     it("tells a program what a kernel is with --json", function()

@@ -10,7 +10,7 @@ local DEV <const> = arch.device("cpu", 1)
 
 -- A record of w8a8_gemv; fields: M, knobs, status, us, pass, rev, layout.
 local function record(family, known, fields)
-    local s = { M = fields.M or 1, N = 96, K = 1552 }
+    local s = { M = fields.M or 1, N = 32, K = 4096 }
     local r = records.key("x", family, s)
     r.class, r.knobs, r.text = "any", fields.knobs, fields.text or "0123456789abcdef"
     r.status, r.us, r.pass = fields.status or "ok", fields.us, fields.pass or 1
@@ -27,54 +27,54 @@ end
 local steps = {}
 
 function steps.one_of_two_passes(add, ask)
-    add({ knobs = "m1t1s4g1u2p1", us = 5.0 })
+    add({ knobs = "t1s4p1c0u2o32", us = 5.0 })
     ask(1)
-    add({ knobs = "m1t2s4g1u2p1", us = 4.0 })
+    add({ knobs = "t1s4p1c0u4o24", us = 4.0 })
     ask(1)
-    add({ knobs = "m1t1s4g1u2p1", us = 4.5, pass = 2 })
+    add({ knobs = "t1s4p1c0u2o32", us = 4.5, pass = 2 })
     ask(1)
-    add({ knobs = "m1t2s4g1u2p1", us = 4.25, pass = 2 })
+    add({ knobs = "t1s4p1c0u4o24", us = 4.25, pass = 2 })
     ask(1)
 end
 
 function steps.what_is_not_right(add, ask)
-    add({ knobs = "m1t1s4g1u2p1", us = 5.0 })
-    add({ knobs = "m1t2s4g1u2p1", status = "hang" })
-    add({ knobs = "m1t1s2g2u2p1", us = 9.0, status = "dropped" })
+    add({ knobs = "t1s4p1c0u2o32", us = 5.0 })
+    add({ knobs = "t1s4p1c0u4o24", status = "hang" })
+    add({ knobs = "t1s16p1c0u2o32", us = 9.0, status = "dropped" })
     ask(1)
-    add({ knobs = "m1t1s4g1u2p1", status = "wrong", text = "ffff456789abcdef" })
+    add({ knobs = "t1s4p1c0u2o32", status = "wrong", text = "ffff456789abcdef" })
     ask(1)
 end
 
 function steps.what_is_of_another_kind(add, ask)
-    add({ knobs = "m1t1s4g1u2p1", us = 1.0, rev = 7 })
-    add({ knobs = "m1t1s4g1u2p1", us = 1.0, layout = "rows" })
-    add({ knobs = "m1t1s3g1u2p1", us = 1.0 })
-    add({ knobs = "m1t1s4g1u2", us = 1.0 })
-    add({ knobs = "m1t4s1g4u4p4", us = 1.0 })
+    add({ knobs = "t1s4p1c0u2o32", us = 1.0, rev = 7 })
+    add({ knobs = "t1s4p1c0u2o32", us = 1.0, layout = "rows" })
+    add({ knobs = "t1s3p1c0u2o32", us = 1.0 })
+    add({ knobs = "t1s4p1c0u2", us = 1.0 })
+    add({ knobs = "t1s4p4c0u4o24", us = 1.0 })
     ask(1)
 end
 
 function steps.nearest(add, ask)
-    add({ knobs = "m1t2s4g1u2p1", us = 2.0, M = 2 })
-    add({ knobs = "m1t1s4g1u2p1", us = 1.0, M = 2 })
-    add({ knobs = "m1t1s2g2u2p1", us = 7.0, M = 2 })
-    add({ knobs = "m1t2s4g2u2p1", us = 3.0, M = 16 })
+    add({ knobs = "t1s4p1c0u4o24", us = 2.0, M = 2 })
+    add({ knobs = "t1s4p1c0u2o32", us = 1.0, M = 2 })
+    add({ knobs = "t1s16p1c0u2o32", us = 7.0, M = 2 })
+    add({ knobs = "t1s4p1c0u2o24", us = 3.0, M = 16 })
     ask(1)
     ask(12)
     ask(4)
-    add({ knobs = "m1t1s4g2u2p1", us = 9.0, M = 4 })
+    add({ knobs = "t1s4p1c0u4o24", us = 9.0, M = 4 })
     ask(4)
-    ask(1, "mma.f16_1x2")
-    ask(1, "dot_1x2")
+    ask(1, "mma.f16_1x16")
+    ask(1, "mma.f16_2x16")
 end
 
 local function classes(family, known)
-    local s = { M = 1, N = 96, K = 1552 }
-    record(family, known, { knobs = "m1t1s4g1u2p1", us = 5.0 })
-    record(family, known, { knobs = "m1t2s4g1u2p1", us = 4.0 })
-    record(family, known, { knobs = "m1t1s2g2u2p1", us = 9.0, status = "dropped" })
-    record(family, known, { knobs = "m1t1s1g4u2p2", status = "wrong" })
+    local s = { M = 1, N = 32, K = 4096 }
+    record(family, known, { knobs = "t1s4p1c0u2o32", us = 5.0 })
+    record(family, known, { knobs = "t1s4p1c0u4o24", us = 4.0 })
+    record(family, known, { knobs = "t1s16p1c0u2o32", us = 9.0, status = "dropped" })
+    record(family, known, { knobs = "t1s8p1c0u2o32", status = "wrong" })
     local by_class, order = known:classes(family, s, DEV)
     for _, class in ipairs(order) do print(class, by_class[class].knobs, by_class[class].us) end
     local count = 0
@@ -87,7 +87,7 @@ return function(words)
     local known = records.new("x")
     if words[1] == "classes" then return classes(family, known) or 0 end
     steps[words[1]](function(fields) record(family, known, fields) end, function(M, class)
-        local s = { M = M, N = 96, K = 1552 }
+        local s = { M = M, N = 32, K = 4096 }
         assert(shape.fault(family.shape, s) == nil)
         say(known:best(family, s, DEV, class))
     end)

@@ -171,7 +171,7 @@ describe("lathe tune with planted faults", function()
 end)
 
 describe("lathe tune", function()
-    local GEMV <const> = "w8a8_gemv M=2 N=96 K=1552"
+    local GEMV <const> = "w8a8_gemv M=1 N=16 K=8192"
 
     it("measures only what has another text since, or all --again", function()
         local first = tune("edit", FAMILY .. " " .. SHAPE)
@@ -346,7 +346,7 @@ describe("lathe tune", function()
 end)
 
 describe("lathe tune on a GPU", function()
-    local LARGE <const> = "w8a8_gemv M=1 N=4096 K=11264"
+    local LARGE <const> = "w8a8_gemv M=1 N=4096 K=32768"
     local log = SCRATCH .. "/log"
     local root = other_root("gpu", { ["lua/tune/worker.lua"] = read("tests/lua/fake_worker.lua") })
         .. " LOG=" .. log
@@ -366,38 +366,38 @@ describe("lathe tune on a GPU", function()
     local asked, by = read(log), recorded()
 
     it("times the same code once, and records it for both", function()
-        assert.equal("m1t1s8g1u2p1", by["m1t1s8g1u4p1 1"].same)
-        assert.equal(by["m1t1s8g1u2p1 1"].us, by["m1t1s8g1u4p1 1"].us)
-        assert.truthy(asked:find("try m1t1s8g1u2p1 ", 1, true))
-        assert.falsy(asked:find("try m1t1s8g1u4p1 ", 1, true))
+        assert.equal("t1s16p1c0u2o32", by["t1s16p1c0u4o32 1"].same)
+        assert.equal(by["t1s16p1c0u2o32 1"].us, by["t1s16p1c0u4o32 1"].us)
+        assert.truthy(asked:find("try t1s16p1c0u2o32 ", 1, true))
+        assert.falsy(asked:find("try t1s16p1c0u4o32 ", 1, true))
     end)
 
     it("starts another worker where a candidate cost the device, and goes on", function()
-        assert.equal("device-error", by["m1t1s8g2u2p2 1"].status)
-        assert.equal("an illegal address", by["m1t1s8g2u2p2 1"].why)
+        assert.equal("device-error", by["t1s8p1c1u2o32 1"].status)
+        assert.equal("an illegal address", by["t1s8p1c1u2o32 1"].why)
         assert.equal(2, select(2, asked:gsub("open ", "")))
         assert.equal(2, select(2, asked:gsub("place ", "")))
-        assert.equal("compile-failed", by["m1t1s4g4u2p4 1"].status)
-        assert.truthy(errors:find("m1t1s4g4u2p4: compile-failed: kernel x: out of registers", 1,
+        assert.equal("compile-failed", by["t1s8p1c1u4o24 1"].status)
+        assert.truthy(errors:find("t1s8p1c1u4o24: compile-failed: kernel x: out of registers", 1,
             true), errors)
-        assert.equal(3, row.rejected)  -- these, and the one with the same code
+        assert.equal(2, row.rejected)
         assert.equal(0, code)
     end)
 
     it("leaves out what cannot be much better than one near the floor", function()
-        assert.equal("m1t1s16g1u2p1", row.best)
-        assert.near(11.6, row.us, 0.001)
-        assert.falsy(by["m1t1s16g1u4p1 1"])
+        assert.equal("t1s16p1c1u2o32", row.best)
+        assert.near(31.2, row.us, 0.001)
+        assert.falsy(by["t1s16p1c1u4o32 1"])
         assert.equal(0, row.open)
     end)
 
     it("drops the hopeless, and times the best three again in alternation", function()
-        assert.equal("dropped", by["m0t1s8g1u2p1 1"].status)
+        assert.equal("dropped", by["t1s8p1c0u2o32 1"].status)
         local order = {}
         for knobs in asked:gmatch("time (%w+)") do order[#order + 1] = knobs end
-        assert.equal("m1t1s16g1u2p1 m1t1s8g1u2p1 m1t1s8g1u2p2 m1t1s16g1u2p1 m1t1s8g1u2p1 "
-            .. "m1t1s8g1u2p2", table.concat(order, " "))
-        assert.equal("13.9", by["m1t1s8g1u2p1 2"].us)
+        local round <const> = "t1s16p1c1u2o32 t1s16p1c0u2o32 t1s8p1c0u4o24"
+        assert.equal(round .. " " .. round, table.concat(order, " "))
+        assert.equal("32.9", by["t1s16p1c0u2o32 2"].us)
     end)
 
     it("compiles each shape once, and goes on past one that cannot be placed", function()

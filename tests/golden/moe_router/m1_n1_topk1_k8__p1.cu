@@ -18,10 +18,9 @@ enum {
     KEPT = TOPK < 32 ? TOPK : 32,                     // of a warp
     FINALISTS = WARPS * KEPT
 };
-// Products with tiles of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7 of a
-// chunk; x lies the same way, so K is summed in a permuted order that is the same for every row. The template's enum
-// has M, K, CHUNKS, ALL_TILES, TILES of a warp, HALVES.
-// Rows of bf16 activations, and dots on the CUDA cores.
+// Products with tiles of 16 rows of bf16 weights. The template's enum has M, K, CHUNKS, ALL_TILES, TILES of a warp,
+// HALVES.
+// Rows of bf16 activations.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
     u32 word[4] = {0, 0, 0, 0};
@@ -31,15 +30,20 @@ LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7]
     v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
     return v;
 }
-
-LT_DEV float bf16_dot2(u32 w, u32 x, float sum)
+// A chunk of 32 k of TILES tiles of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t ..
+// 8t + 7; x lies the same way, so K is summed in a permuted order that is the same for every row.
+LT_DEV void bf16_mma(float (*sum)[HALVES][4], uint4 (*w)[2], u32 (*b)[4])
 {
-    return fmaf(lt_bf16hi_f32(w), lt_bf16hi_f32(x), fmaf(lt_bf16lo_f32(w), lt_bf16lo_f32(x), sum));
-}
-
-LT_DEV float bf16_dot8(uint4 w, uint4 x, float sum)  // in the order of the elements
-{
-    return bf16_dot2(w.w, x.w, bf16_dot2(w.z, x.z, bf16_dot2(w.y, x.y, bf16_dot2(w.x, x.x, sum))));
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        const uint4 upper = w[i][0], lower = w[i][1];
+        const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
+        LT_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            LT_UNROLL(HALVES)
+            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][2 * j], sum[i][h]);
+        }
+    }
 }
 
 LT_DEV void load_weights(uint4 (*w)[2], const bf16 *packed, int tile0, int chunk, int lane)
@@ -70,16 +74,7 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*w)[2], const bf16 *x, int
         const uint4 row = load_row(x, 8 * h + g, chunk * 32 + t * 8);
         b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
     }
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        const uint4 upper = w[i][0], lower = w[i][1];
-        const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
-        LT_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][2 * j], sum[i][h]);
-        }
-    }
+    bf16_mma(sum, w, b);
 }
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
 // Always in ascending K, so that the bits do not depend on who comes last.

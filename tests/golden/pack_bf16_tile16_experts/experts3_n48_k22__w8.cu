@@ -2,7 +2,7 @@
 // A thread writes one 16-byte piece.
 enum { EXPERTS = 3, N = 48, K = 22, WARPS = 8 };
 enum { ROWS = 144, CHUNKS = (K + 31) / 32, PIECES = (ROWS + 15) / 16 * CHUNKS * 64 };
-// Rows of bf16 activations, and dots on the CUDA cores.
+// Rows of bf16 activations.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
     u32 word[4] = {0, 0, 0, 0};
@@ -11,16 +11,6 @@ LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7]
     uint4 v;
     v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
     return v;
-}
-
-LT_DEV float bf16_dot2(u32 w, u32 x, float sum)
-{
-    return fmaf(lt_bf16hi_f32(w), lt_bf16hi_f32(x), fmaf(lt_bf16lo_f32(w), lt_bf16lo_f32(x), sum));
-}
-
-LT_DEV float bf16_dot8(uint4 w, uint4 x, float sum)  // in the order of the elements
-{
-    return bf16_dot2(w.w, x.w, bf16_dot2(w.z, x.z, bf16_dot2(w.y, x.y, bf16_dot2(w.x, x.x, sum))));
 }
 
 LT_KERNEL(32 * WARPS)

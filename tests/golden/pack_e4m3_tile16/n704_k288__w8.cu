@@ -2,7 +2,7 @@
 // A thread writes one 16-byte piece.
 enum { N = 704, K = 288, WARPS = 8 };
 enum { CHUNKS = (K + 63) / 64, PIECES = (N + 15) / 16 * CHUNKS * 64 };
-// E4M3 rows of activations, and dots on the CUDA cores.
+// E4M3 rows of activations.
 LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15], zero from `columns` on; any alignment
 {
     u32 word[4] = {0, 0, 0, 0};
@@ -11,21 +11,6 @@ LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15
     uint4 v;
     v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
     return v;
-}
-
-LT_DEV float fp8_dot4(u32 w, u32 x, float sum)  // in the order of the bytes
-{
-    const u32 w0 = lt_e4m3x2_f16x2(w), w1 = lt_e4m3x2_f16x2(w >> 16);
-    const u32 x0 = lt_e4m3x2_f16x2(x), x1 = lt_e4m3x2_f16x2(x >> 16);
-    sum = fmaf(lt_f16lo_f32(w0), lt_f16lo_f32(x0), sum);
-    sum = fmaf(lt_f16hi_f32(w0), lt_f16hi_f32(x0), sum);
-    sum = fmaf(lt_f16lo_f32(w1), lt_f16lo_f32(x1), sum);
-    return fmaf(lt_f16hi_f32(w1), lt_f16hi_f32(x1), sum);
-}
-
-LT_DEV float fp8_dot16(uint4 w, uint4 x, float sum)
-{
-    return fp8_dot4(w.w, x.w, fp8_dot4(w.z, x.z, fp8_dot4(w.y, x.y, fp8_dot4(w.x, x.x, sum))));
 }
 
 LT_KERNEL(32 * WARPS)
