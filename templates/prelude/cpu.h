@@ -58,6 +58,7 @@ extern u32 lt_f32_ue4m3(float), lt_f32_e2m1(float);
 LT_DEV bf16 lt_f32_bf16(float x) { bf16 r; r.x = (u16)lt_pack_bf16(x, 0.0f); return r; }
 LT_DEV float lt_f16_f32(f16 h) { return lt_f16lo_f32(h.x); }
 LT_DEV f16 lt_f32_f16(float x) { f16 r; r.x = (u16)lt_pack_f16(x, 0.0f); return r; }
+LT_DEV u32 lt_e4m3x2hi_f16x2(u32 four) { return lt_e4m3x2_f16x2(four >> 16); }
 LT_DEV float lt_e4m3_f32(e4m3 v) { return lt_f16lo_f32(lt_e4m3x2_f16x2(v.x)); }
 LT_DEV e4m3 lt_f32_e4m3(float x) { e4m3 r; r.x = (u8)lt_pack_e4m3(x, 0.0f); return r; }
 

@@ -49,6 +49,12 @@ LT_DEV u32 lt_e4m3x2_f16x2(u32 two) /* the low 16 bits; exact */
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((u16)two));
     return r;
 }
+LT_DEV u32 lt_e4m3x2hi_f16x2(u32 four) /* the high 16 bits; the instruction takes either half of a register */
+{
+    u32 r;
+    asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.rn.f16x2.e4m3x2 %0, hi; }" : "=r"(r) : "r"(four));
+    return r;
+}
 LT_DEV float lt_e4m3_f32(e4m3 v) { return lt_f16lo_f32(lt_e4m3x2_f16x2(v.x)); }
 LT_DEV u32 lt_pack_e4m3(float lo, float hi) /* into the low 16 bits; saturates at 448 */
 {

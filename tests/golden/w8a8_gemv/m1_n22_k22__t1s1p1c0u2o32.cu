@@ -147,7 +147,7 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows
         LT_UNROLL(4)
         for (int j = 0; j < 4; j++) {
             b[h][2 * j] = lt_e4m3x2_f16x2(word[j]);
-            b[h][2 * j + 1] = lt_e4m3x2_f16x2(word[j] >> 16);
+            b[h][2 * j + 1] = lt_e4m3x2hi_f16x2(word[j]);
         }
     }
     LT_UNROLL(TILES)
@@ -159,8 +159,8 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows
             u32 a[4];
             a[0] = lt_e4m3x2_f16x2(upper[j]);
             a[1] = lt_e4m3x2_f16x2(lower[j]);
-            a[2] = lt_e4m3x2_f16x2(upper[j] >> 16);
-            a[3] = lt_e4m3x2_f16x2(lower[j] >> 16);
+            a[2] = lt_e4m3x2hi_f16x2(upper[j]);
+            a[3] = lt_e4m3x2hi_f16x2(lower[j]);
             LT_UNROLL(HALVES)
             for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_f16(sum[i][h], a, &b[h][2 * j], sum[i][h]);
         }
