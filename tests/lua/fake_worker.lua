@@ -3,9 +3,9 @@
 local talk = require("lua.tune.talk")
 
 local US <const> = {  -- of w8a8_gemv M=1 N=4096 K=32768, whose floor is 30.9
-    t1s16p1c1u2o32 = 31.3,  -- near the floor: the rest of its class is left out
-    t1s16p1c0u2o32 = 33.0,
-    t1s8p1c0u2o32 = 80.0,   -- hopeless
+    s16p1c1u2o32 = 31.3,  -- near the floor: the rest of its class is left out
+    s16p1c0u2o32 = 33.0,
+    s8p1c0u2o32 = 80.0,   -- hopeless
 }
 
 local requests = {}
@@ -27,7 +27,7 @@ end
 -- Two variants that differ in `unroll` alone have the same code.
 function requests.build(_, _, _, _, ...)
     for _, knobs in ipairs({ ... }) do
-        if knobs == "t1s8p1c1u4o24" then
+        if knobs == "s8p1c1u4o24" then
             answer("failed", knobs, "kernel x: out of registers")
         else
             answer("built", knobs, (knobs:gsub("u%d", "")))
@@ -37,7 +37,7 @@ function requests.build(_, _, _, _, ...)
 end
 
 function requests.try(knobs)
-    if knobs == "t1s8p1c1u2o32" then return "device-error", "an illegal address" end
+    if knobs == "s8p1c1u2o32" then return "device-error", "an illegal address" end
     return "ok", US[knobs] or 34.0, 0.5
 end
 

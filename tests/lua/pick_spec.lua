@@ -60,8 +60,8 @@ do
     local file <close> = assert(io.open(path))
     local source = file:read("a")
     local from, to = source:find(keep, 1, true)
-    write(SCRATCH .. "/tree/" .. path, source:sub(1, to) .. "or v.split == 2 and v.parts == 2 "
-        .. "and v.cyclic == 0 and v.unroll == 2 and v.occupancy == 16 " .. source:sub(from + #keep))
+    write(SCRATCH .. "/tree/" .. path, source:sub(1, to) .. "or v.split == 2 and v.parts == 4 "
+        .. "and v.cyclic == 0 and v.unroll == 2 and v.occupancy == 24 " .. source:sub(from + #keep))
 end
 
 local default = chosen("none")
@@ -77,22 +77,22 @@ describe("a plan's choice", function()
 
     it("is the fastest record of the class with the least sum over the rows", function()
         records("sum", {
-            { SHAPE, "t1s4p1c0u2o32", 3 }, { SHAPE, "t1s2p2c0u2o16", 2 },
-            { "m16_n256_k512", "t2s4p1c0u2o16", 4 }, { "m16_n256_k512", "t2s2p2c0u2o16", 30 },
+            { SHAPE, "s4p1c0u2o32", 3 }, { SHAPE, "s2p4c0u2o24", 2 },
+            { "m16_n256_k512", "s4p1c0u2o24", 4 }, { "m16_n256_k512", "s2p4c0u2o24", 30 },
         })
         local knobs, origin, class = chosen("sum")
-        assert.equal("t1s4p1c0u2o32", knobs)
+        assert.equal("s4p1c0u2o32", knobs)
         assert.same({ "exact", 3 }, { origin.from, origin.us })
         assert.equal("mma.f16_1x4", class)
     end)
 
     it("weighs a step of many rows by what it takes a row", function()
         records("rows", {
-            { SHAPE, "t1s4p1c0u2o32", 3 }, { SHAPE, "t1s2p2c0u2o16", 2 },
-            { "m16_n256_k512", "t2s4p1c0u2o16", 4 }, { "m16_n256_k512", "t2s2p2c0u2o16", 12 },
+            { SHAPE, "s4p1c0u2o32", 3 }, { SHAPE, "s2p4c0u2o24", 2 },
+            { "m16_n256_k512", "s4p1c0u2o24", 4 }, { "m16_n256_k512", "s2p4c0u2o24", 12 },
         })
         local _, _, class = chosen("rows")
-        assert.equal("mma.f16_2x2", class)
+        assert.equal("mma.f16_4x2", class)
     end)
 
     it("gives every number of rows the same class", function()
@@ -103,16 +103,16 @@ describe("a plan's choice", function()
     end)
 
     it("is never what was wrong", function()
-        records("wrong", { { SHAPE, "t1s2p2c0u2o16", 1, "wrong" }, { SHAPE, default, 5 } })
+        records("wrong", { { SHAPE, "s2p4c0u2o24", 1, "wrong" }, { SHAPE, default, 5 } })
         assert.equal(default, (chosen("wrong")))
     end)
 
     it("is a near shape's record, not a far one's", function()
-        records("near", { { "m1_n512_k512", "t1s2p2c0u2o16", 2 } })
+        records("near", { { "m1_n512_k512", "s2p4c0u2o24", 2 } })
         local knobs, origin = chosen("near")
-        assert.equal("t1s2p2c0u2o16", knobs)
+        assert.equal("s2p4c0u2o24", knobs)
         assert.same({ "nearest", "m1_n512_k512" }, { origin.from, origin.shape })
-        records("far", { { "m1_n4096_k11264", "t1s2p2c0u2o16", 2 } })
+        records("far", { { "m1_n4096_k11264", "s2p4c0u2o24", 2 } })
         knobs, origin = chosen("far")
         assert.equal(default, knobs)
         assert.equal("default", origin.from)
@@ -120,9 +120,9 @@ describe("a plan's choice", function()
 
     it("is what a user pinned, whatever was recorded", function()
         local path = SCRATCH .. "/pins.lua"
-        write(path, ('return { ["%s %s"] = "t1s2p2c0u2o16" }'):format(FAMILY, SHAPE))
+        write(path, ('return { ["%s %s"] = "s2p4c0u2o24" }'):format(FAMILY, SHAPE))
         local knobs, origin = chosen("sum", "--pins " .. path)
-        assert.equal("t1s2p2c0u2o16", knobs)
+        assert.equal("s2p4c0u2o24", knobs)
         assert.equal("pinned", origin.from)
     end)
 end)
@@ -149,7 +149,7 @@ describe("a file of pins", function()
     end)
 
     it("that names a variant which is not kept is refused at the site", function()
-        refused(('return { ["%s %s"] = "t1s16p1c0u4o32" }'):format(FAMILY, SHAPE),
-            "variant t1s16p1c0u4o32 is not kept there")
+        refused(('return { ["%s %s"] = "s16p1c0u4o32" }'):format(FAMILY, SHAPE),
+            "variant s16p1c0u4o32 is not kept there")
     end)
 end)

@@ -15,17 +15,17 @@ teardown(function() os.execute("rm -rf " .. ROOT) end)
 describe("a set of records", function()
     it("gives the fastest, of those that were timed twice where there are such", function()
         assert.same({
-            "t1s4p1c0u2o32 5 exact m1_n32_k4096 mma.f16_1x4",
-            "t1s4p1c0u4o24 4 exact m1_n32_k4096 mma.f16_1x4",
-            "t1s4p1c0u2o32 4.5 exact m1_n32_k4096 mma.f16_1x4",
-            "t1s4p1c0u4o24 4.25 exact m1_n32_k4096 mma.f16_1x4",
+            "s4p1c0u2o32 5 exact m1_n32_k4096 mma.f16_1x4",
+            "s4p1c0u4o24 4 exact m1_n32_k4096 mma.f16_1x4",
+            "s4p1c0u2o32 4.5 exact m1_n32_k4096 mma.f16_1x4",
+            "s4p1c0u4o24 4.25 exact m1_n32_k4096 mma.f16_1x4",
         }, answers("one_of_two_passes"))
     end)
 
     it("never gives what hung or, the last time, was wrong", function()
         assert.same({
-            "t1s4p1c0u2o32 5 exact m1_n32_k4096 mma.f16_1x4",
-            "t1s16p1c0u2o32 9 exact m1_n32_k4096 mma.f16_1x16",
+            "s4p1c0u2o32 5 exact m1_n32_k4096 mma.f16_1x4",
+            "s16p1c0u2o32 9 exact m1_n32_k4096 mma.f16_1x16",
         }, answers("what_is_not_right"))
     end)
 
@@ -35,19 +35,19 @@ describe("a set of records", function()
 
     it("falls back on the nearest shape, of the class that is asked for", function()
         assert.same({
-            "t1s4p1c0u2o32 1 nearest m2_n32_k4096 mma.f16_1x4",
-            "t1s4p1c0u2o24 3 nearest m16_n32_k4096 mma.f16_1x4",
-            "t1s4p1c0u2o32 1 nearest m2_n32_k4096 mma.f16_1x4",
-            "t1s4p1c0u4o24 9 exact m4_n32_k4096 mma.f16_1x4",
-            "t1s16p1c0u2o32 7 nearest m2_n32_k4096 mma.f16_1x16",
+            "s4p1c0u2o32 1 nearest m2_n32_k4096 mma.f16_1x4",
+            "s4p1c0u2o24 3 nearest m16_n32_k4096 mma.f16_1x4",
+            "s4p1c0u2o32 1 nearest m2_n32_k4096 mma.f16_1x4",
+            "s4p1c0u4o24 9 exact m4_n32_k4096 mma.f16_1x4",
+            "s16p1c0u2o32 7 nearest m2_n32_k4096 mma.f16_1x16",
             "nothing",
         }, answers("nearest"))
     end)
 
     it("has the best of each class that was proved right", function()
         assert.same({
-            "mma.f16_1x16 t1s16p1c0u2o32 9",
-            "mma.f16_1x4 t1s4p1c0u4o24 4",
+            "mma.f16_1x16 s16p1c0u2o32 9",
+            "mma.f16_1x4 s4p1c0u4o24 4",
             "2 0",
         }, answers("classes"))
     end)

@@ -366,38 +366,38 @@ describe("lathe tune on a GPU", function()
     local asked, by = read(log), recorded()
 
     it("times the same code once, and records it for both", function()
-        assert.equal("t1s16p1c0u2o32", by["t1s16p1c0u4o32 1"].same)
-        assert.equal(by["t1s16p1c0u2o32 1"].us, by["t1s16p1c0u4o32 1"].us)
-        assert.truthy(asked:find("try t1s16p1c0u2o32 ", 1, true))
-        assert.falsy(asked:find("try t1s16p1c0u4o32 ", 1, true))
+        assert.equal("s16p1c0u2o32", by["s16p1c0u4o32 1"].same)
+        assert.equal(by["s16p1c0u2o32 1"].us, by["s16p1c0u4o32 1"].us)
+        assert.truthy(asked:find("try s16p1c0u2o32 ", 1, true))
+        assert.falsy(asked:find("try s16p1c0u4o32 ", 1, true))
     end)
 
     it("starts another worker where a candidate cost the device, and goes on", function()
-        assert.equal("device-error", by["t1s8p1c1u2o32 1"].status)
-        assert.equal("an illegal address", by["t1s8p1c1u2o32 1"].why)
+        assert.equal("device-error", by["s8p1c1u2o32 1"].status)
+        assert.equal("an illegal address", by["s8p1c1u2o32 1"].why)
         assert.equal(2, select(2, asked:gsub("open ", "")))
         assert.equal(2, select(2, asked:gsub("place ", "")))
-        assert.equal("compile-failed", by["t1s8p1c1u4o24 1"].status)
-        assert.truthy(errors:find("t1s8p1c1u4o24: compile-failed: kernel x: out of registers", 1,
+        assert.equal("compile-failed", by["s8p1c1u4o24 1"].status)
+        assert.truthy(errors:find("s8p1c1u4o24: compile-failed: kernel x: out of registers", 1,
             true), errors)
         assert.equal(2, row.rejected)
         assert.equal(0, code)
     end)
 
     it("leaves out what cannot be much better than one near the floor", function()
-        assert.equal("t1s16p1c1u2o32", row.best)
+        assert.equal("s16p1c1u2o32", row.best)
         assert.near(31.2, row.us, 0.001)
-        assert.falsy(by["t1s16p1c1u4o32 1"])
+        assert.falsy(by["s16p1c1u4o32 1"])
         assert.equal(0, row.open)
     end)
 
     it("drops the hopeless, and times the best three again in alternation", function()
-        assert.equal("dropped", by["t1s8p1c0u2o32 1"].status)
+        assert.equal("dropped", by["s8p1c0u2o32 1"].status)
         local order = {}
         for knobs in asked:gmatch("time (%w+)") do order[#order + 1] = knobs end
-        local round <const> = "t1s16p1c1u2o32 t1s16p1c0u2o32 t1s8p1c0u4o24"
+        local round <const> = "s16p1c1u2o32 s16p1c0u2o32 s8p1c0u4o24"
         assert.equal(round .. " " .. round, table.concat(order, " "))
-        assert.equal("32.9", by["t1s16p1c0u2o32 2"].us)
+        assert.equal("32.9", by["s16p1c0u2o32 2"].us)
     end)
 
     it("compiles each shape once, and goes on past one that cannot be placed", function()

@@ -30,19 +30,16 @@ LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7]
     v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
     return v;
 }
-// A chunk of 32 k of TILES tiles of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t ..
-// 8t + 7; x lies the same way, so K is summed in a permuted order that is the same for every row.
-LT_DEV void bf16_mma(float (*sum)[HALVES][4], uint4 (*w)[2], u32 (*b)[4])
+// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7; x
+// lies the same way, so K is summed in a permuted order that is the same for every row.
+LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        const uint4 upper = w[i][0], lower = w[i][1];
-        const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
-        LT_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][2 * j], sum[i][h]);
-        }
+    const uint4 upper = w[0], lower = w[1];
+    const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
+    LT_UNROLL(2)
+    for (int j = 0; j < 2; j++) {
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[h], a[j], &b[h][2 * j], sum[h]);
     }
 }
 
@@ -74,7 +71,8 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*w)[2], const bf16 *x, int
         const uint4 row = load_row(x, 8 * h + g, chunk * 32 + t * 8);
         b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
     }
-    bf16_mma(sum, w, b);
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) bf16_mma(sum[i], w[i], b);
 }
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
 // Always in ascending K, so that the bits do not depend on who comes last.

@@ -1,6 +1,6 @@
-/* family bf16_gemv_pair rev 1, shape m9_n40_k2056_tail7, variant t2s4p1c0u2o16, class mma.bf16_1x4 */
+/* family bf16_gemv_f32 rev 1, shape m1_n4_k256, variant s4p1c0u2o32, class mma.bf16_1x4 */
 // Weights are the 16-row operand of m16n8k16.
-enum { M = 9, N = 40, K = 2056, TAIL = 7, TILES = 2, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 16 };
+enum { M = 1, N = 4, K = 256, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
 enum { CHUNK = 32 };  // k of a unit
 typedef bf16 weight;
 typedef bf16 number;
@@ -33,7 +33,7 @@ enum {
     UNIT = 16 * CHUNK,                         // weights
     LOAD = 16 / (int)sizeof(number),           // of x at once
     LOADS = CHUNK / 4 / LOAD,                  // for a chunk
-    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with tiles of its own
+    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with a tile of its own
     WARPS = SPLIT * GROUPS,                    // of a block
     RESIDENT = OCCUPANCY / WARPS,              // blocks of a multiprocessor
     SEGMENTS = SPLIT * PARTS,                  // shares of K
@@ -41,10 +41,10 @@ enum {
     EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,  // every share is a whole number of turns of the loop
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,                      // mma columns hold eight rows of x
-    COUNT = TILES * HALVES * 4                 // sums of a lane
+    COUNT = HALVES * 4                         // sums of a lane
 };
 
-LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows)[LOADS]);
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS]);
 
 LT_DEV int first_chunk(int segment) { return CYCLIC ? segment : CHUNKS * segment / SEGMENTS; }
 
@@ -55,27 +55,22 @@ LT_DEV int count_chunks(int segment)
     return CHUNKS * (segment + 1) / SEGMENTS - first_chunk(segment);
 }
 
-LT_DEV void load_units(uint4 (*weights)[2], const weight **unit, int chunk)
+LT_DEV void load_unit(uint4 *weights, const weight *unit)
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        weights[i][0] = lt_ld128_once(unit[i] + chunk * UNIT);
-        weights[i][1] = lt_ld128_once(unit[i] + chunk * UNIT + UNIT / 2);
-    }
+    weights[0] = lt_ld128_once(unit);
+    weights[1] = lt_ld128_once(unit + UNIT / 2);
 }
 
-// The first turn's units, and where a lane finds its part of them. A tile behind the last one is the last one again.
-LT_DEV void begin_units(uint4 (*weights)[TILES][2], const weight **unit, const weight *w, int tile0, int segment,
-                        int lane)
+// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one is
+// the last one again.
+LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
-        unit[i] = w + ((size_t)tile * CHUNKS + first_chunk(segment)) * UNIT + lane * (CHUNK / 4);
-    }
+    const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
+    const weight *unit = w + first * UNIT + lane * (CHUNK / 4);
     LT_UNROLL(UNROLL)
     for (int u = 0; u < UNROLL; u++)
-        if (EVEN || u < count_chunks(segment)) load_units(weights[u], unit, u * STEP);
+        if (EVEN || u < count_chunks(segment)) load_unit(weights[u], unit + u * STEP * UNIT);
+    return unit;
 }
 
 LT_DEV uint4 load_row(const number *row, int left)  // `left` numbers from here are in K, what follows counts as zero
@@ -97,8 +92,7 @@ LT_DEV void load_rows(uint4 (*rows)[LOADS], const number **row, int k, int left)
 }
 
 // The whole share, from what begin_units left. Columns behind the last row of x have its numbers; nobody takes theirs.
-LT_DEV void add_units(float (*sum)[HALVES][4], uint4 (*weights)[TILES][2], const weight **unit, const number *x,
-                      int segment, int lane)
+LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, const number *x, int segment, int lane)
 {
     const int count = count_chunks(segment), k = first_chunk(segment) * CHUNK + lane % 4 * (CHUNK / 4);
     const number *row[HALVES];
@@ -114,31 +108,27 @@ LT_DEV void add_units(float (*sum)[HALVES][4], uint4 (*weights)[TILES][2], const
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++)
             if (EVEN || c + u < count) load_rows(rows[u], row, u * STEP * CHUNK, left);
-        LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) unit[i] += UNROLL * STEP * UNIT;
+        unit += UNROLL * STEP * UNIT;
         LT_UNROLL(HALVES)
         for (int h = 0; h < HALVES; h++) row[h] += UNROLL * STEP * CHUNK;
         left -= UNROLL * STEP * CHUNK;
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++) {
             if (EVEN || c + u < count) add_chunk(sum, weights[u], rows[u]);
-            if ((EVEN ? c : c + u) + UNROLL < count) load_units(weights[u], unit, u * STEP);
+            if ((EVEN ? c : c + u) + UNROLL < count) load_unit(weights[u], unit + u * STEP * UNIT);
         }
     }
 }
-// A chunk of 32 k of TILES tiles of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t ..
-// 8t + 7; x lies the same way, so K is summed in a permuted order that is the same for every row.
-LT_DEV void bf16_mma(float (*sum)[HALVES][4], uint4 (*w)[2], u32 (*b)[4])
+// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7; x
+// lies the same way, so K is summed in a permuted order that is the same for every row.
+LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        const uint4 upper = w[i][0], lower = w[i][1];
-        const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
-        LT_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][2 * j], sum[i][h]);
-        }
+    const uint4 upper = w[0], lower = w[1];
+    const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
+    LT_UNROLL(2)
+    for (int j = 0; j < 2; j++) {
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[h], a[j], &b[h][2 * j], sum[h]);
     }
 }
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
@@ -177,7 +167,7 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
     return 1;
 }
 
-LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows)[LOADS])
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 {
     u32 b[HALVES][4];
     LT_UNROLL(HALVES)
@@ -189,35 +179,30 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-bf16_gemv_pair__m9_n40_k2056_tail7__t2s4p1c0u2o16(bf16 *y, float *tail, const bf16 *x, const bf16 *w)
+bf16_gemv_f32__m1_n4_k256__s4p1c0u2o32(float *y, const bf16 *x, const bf16 *w)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES;
+    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
     const int segment = blockIdx.y * SPLIT + warp % SPLIT;
-    float sum[TILES][HALVES][4] = {0};
-    uint4 weights[UNROLL][TILES][2];
-    const weight *unit[TILES];
+    float sum[HALVES][4] = {0};
+    uint4 weights[UNROLL][2];
 
-    begin_units(weights, unit, w, tile0, segment, lane);
+    const weight *unit = begin_units(weights, w, tile, segment, lane);
     lt_pdl_wait();
     lt_pdl_launch();
     add_units(sum, weights, unit, x, segment, lane);
-    sums_of_warps(&sum[0][0][0], warp, lane);
+    sums_of_warps(&sum[0][0], warp, lane);
     if (warp % SPLIT != 0) return;
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        LT_UNROLL(HALVES)
-        for (int h = 0; h < HALVES; h++) {
-            LT_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                const int m = 8 * h + 2 * t + j % 2, n = (tile0 + i) * 16 + g + j / 2 * 8;
-                if (m >= M || n >= N) continue;
-                if (n < N - TAIL) y[(size_t)m * (N - TAIL) + n] = lt_f32_bf16(sum[i][h][j]);
-                if (n >= N - TAIL) tail[(size_t)m * TAIL + n - (N - TAIL)] = sum[i][h][j];
-            }
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
+            if (m >= M || n >= N) continue;
+            y[(size_t)m * N + n] = (sum[h][j]);
         }
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { bf16_gemv_pair__m9_n40_k2056_tail7__t2s4p1c0u2o16(*(bf16 **)a[0], *(float **)a[1], *(const bf16 **)a[2], *(const bf16 **)a[3]); }
+void lt_entry(void **a) { bf16_gemv_f32__m1_n4_k256__s4p1c0u2o32(*(float **)a[0], *(const bf16 **)a[1], *(const bf16 **)a[2]); }
 #endif

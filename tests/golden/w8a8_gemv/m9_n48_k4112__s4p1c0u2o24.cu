@@ -1,16 +1,9 @@
-/* family w8a16_gemv rev 1, shape m3_n64_k1536, variant t1s4p1c0u2o32, class mma.bf16_1x4 */
-// Weights are the 16-row operand of m16n8k16: E4M3 is exact in bf16. Of four k in a word the even and the odd ones make
-// a pair each, of weights and of x alike.
-enum { M = 3, N = 64, K = 1536, TILES = 1, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+/* family w8a8_gemv rev 1, shape m9_n48_k4112, variant s4p1c0u2o24, class mma.f16_1x4 */
+// Weights are the 16-row operand of m16n8k16: E4M3 is exact in f16.
+enum { M = 9, N = 48, K = 4112, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 24 };
 enum { CHUNK = 64 };  // k of a unit
 typedef e4m3 weight;
-typedef bf16 number;
-// E4M3 as bf16, exact: sign, exponent and mantissa go to a bf16's sign, lowest exponent and highest mantissa bits: that
-// is value * 2^-120, subnormals included; the product with 2^120 sets it right. The code 0x7f (NaN) counts as 480.
-LT_DEV u32 fp8_bf16x2(u32 word)  // of bytes 1 and 3
-{
-    return lt_mul_bf16x2((word & 0x80008000u) | (word >> 4 & 0x07f007f0u), 0x7b807b80u);
-}
+typedef e4m3 number;
 // Products of weights in tiles of 16 rows with up to 16 rows of x by m16n8k16: how they stream through a warp. A unit
 // is CHUNK of K of a tile, 1 KB; lane (g, t) holds its rows g and g + 8 at k CHUNK / 4 * t .., and x lies the same way,
 // so K is summed in a permuted order that is the same for every row. The template has CHUNK, the types `weight` and
@@ -40,7 +33,7 @@ enum {
     UNIT = 16 * CHUNK,                         // weights
     LOAD = 16 / (int)sizeof(number),           // of x at once
     LOADS = CHUNK / 4 / LOAD,                  // for a chunk
-    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with tiles of its own
+    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with a tile of its own
     WARPS = SPLIT * GROUPS,                    // of a block
     RESIDENT = OCCUPANCY / WARPS,              // blocks of a multiprocessor
     SEGMENTS = SPLIT * PARTS,                  // shares of K
@@ -48,10 +41,10 @@ enum {
     EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,  // every share is a whole number of turns of the loop
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,                      // mma columns hold eight rows of x
-    COUNT = TILES * HALVES * 4                 // sums of a lane
+    COUNT = HALVES * 4                         // sums of a lane
 };
 
-LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows)[LOADS]);
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS]);
 
 LT_DEV int first_chunk(int segment) { return CYCLIC ? segment : CHUNKS * segment / SEGMENTS; }
 
@@ -62,27 +55,22 @@ LT_DEV int count_chunks(int segment)
     return CHUNKS * (segment + 1) / SEGMENTS - first_chunk(segment);
 }
 
-LT_DEV void load_units(uint4 (*weights)[2], const weight **unit, int chunk)
+LT_DEV void load_unit(uint4 *weights, const weight *unit)
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        weights[i][0] = lt_ld128_once(unit[i] + chunk * UNIT);
-        weights[i][1] = lt_ld128_once(unit[i] + chunk * UNIT + UNIT / 2);
-    }
+    weights[0] = lt_ld128_once(unit);
+    weights[1] = lt_ld128_once(unit + UNIT / 2);
 }
 
-// The first turn's units, and where a lane finds its part of them. A tile behind the last one is the last one again.
-LT_DEV void begin_units(uint4 (*weights)[TILES][2], const weight **unit, const weight *w, int tile0, int segment,
-                        int lane)
+// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one is
+// the last one again.
+LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
-        unit[i] = w + ((size_t)tile * CHUNKS + first_chunk(segment)) * UNIT + lane * (CHUNK / 4);
-    }
+    const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
+    const weight *unit = w + first * UNIT + lane * (CHUNK / 4);
     LT_UNROLL(UNROLL)
     for (int u = 0; u < UNROLL; u++)
-        if (EVEN || u < count_chunks(segment)) load_units(weights[u], unit, u * STEP);
+        if (EVEN || u < count_chunks(segment)) load_unit(weights[u], unit + u * STEP * UNIT);
+    return unit;
 }
 
 LT_DEV uint4 load_row(const number *row, int left)  // `left` numbers from here are in K, what follows counts as zero
@@ -104,8 +92,7 @@ LT_DEV void load_rows(uint4 (*rows)[LOADS], const number **row, int k, int left)
 }
 
 // The whole share, from what begin_units left. Columns behind the last row of x have its numbers; nobody takes theirs.
-LT_DEV void add_units(float (*sum)[HALVES][4], uint4 (*weights)[TILES][2], const weight **unit, const number *x,
-                      int segment, int lane)
+LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, const number *x, int segment, int lane)
 {
     const int count = count_chunks(segment), k = first_chunk(segment) * CHUNK + lane % 4 * (CHUNK / 4);
     const number *row[HALVES];
@@ -121,25 +108,23 @@ LT_DEV void add_units(float (*sum)[HALVES][4], uint4 (*weights)[TILES][2], const
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++)
             if (EVEN || c + u < count) load_rows(rows[u], row, u * STEP * CHUNK, left);
-        LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) unit[i] += UNROLL * STEP * UNIT;
+        unit += UNROLL * STEP * UNIT;
         LT_UNROLL(HALVES)
         for (int h = 0; h < HALVES; h++) row[h] += UNROLL * STEP * CHUNK;
         left -= UNROLL * STEP * CHUNK;
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++) {
             if (EVEN || c + u < count) add_chunk(sum, weights[u], rows[u]);
-            if ((EVEN ? c : c + u) + UNROLL < count) load_units(weights[u], unit, u * STEP);
+            if ((EVEN ? c : c + u) + UNROLL < count) load_unit(weights[u], unit + u * STEP * UNIT);
         }
     }
 }
-// Scales of rows g and g + 8 of each of TILES tiles, asked for before the weights: at the end they would cost a trip to
-// memory.
-LT_DEV void load_channels(float *channel, const float *sw, int tile0, int g)
+// Scales of rows g and g + 8 of a tile, asked for before the weights: at the end they would cost a trip to memory.
+LT_DEV void load_channels(float *channel, const float *sw, int tile, int g)
 {
-    LT_UNROLL(2 * TILES)
-    for (int i = 0; i < 2 * TILES; i++) {
-        const int n = tile0 * 16 + i * 8 + g;
+    LT_UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        const int n = tile * 16 + i * 8 + g;
         channel[i] = lt_bits_f32(lt_ld32_once(sw + (n < N ? n : N - 1)));
     }
 }
@@ -179,67 +164,66 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
     return 1;
 }
 
-LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*weights)[2], uint4 (*rows)[LOADS])
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 {
     u32 b[HALVES][8];
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) {
-        LT_UNROLL(LOADS)
-        for (int i = 0; i < LOADS; i++) {
-            const uint4 row = rows[h][i];
-            b[h][4 * i] = lt_byte_perm(row.x, row.y, 0x5410);
-            b[h][4 * i + 1] = lt_byte_perm(row.x, row.y, 0x7632);
-            b[h][4 * i + 2] = lt_byte_perm(row.z, row.w, 0x5410);
-            b[h][4 * i + 3] = lt_byte_perm(row.z, row.w, 0x7632);
-        }
-    }
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        const u32 upper[4] = {weights[i][0].x, weights[i][0].y, weights[i][0].z, weights[i][0].w};
-        const u32 lower[4] = {weights[i][1].x, weights[i][1].y, weights[i][1].z, weights[i][1].w};
+        const uint4 row = rows[h][0];
+        const u32 word[4] = {row.x, row.y, row.z, row.w};
         LT_UNROLL(4)
         for (int j = 0; j < 4; j++) {
-            u32 a[4];
-            a[0] = fp8_bf16x2(upper[j] << 8);
-            a[1] = fp8_bf16x2(lower[j] << 8);
-            a[2] = fp8_bf16x2(upper[j]);
-            a[3] = fp8_bf16x2(lower[j]);
-            LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a, &b[h][2 * j], sum[i][h]);
+            b[h][2 * j] = lt_e4m3x2_f16x2(word[j]);
+            b[h][2 * j + 1] = lt_e4m3x2hi_f16x2(word[j]);
         }
+    }
+    const u32 upper[4] = {weights[0].x, weights[0].y, weights[0].z, weights[0].w};
+    const u32 lower[4] = {weights[1].x, weights[1].y, weights[1].z, weights[1].w};
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        u32 a[4];
+        a[0] = lt_e4m3x2_f16x2(upper[j]);
+        a[1] = lt_e4m3x2_f16x2(lower[j]);
+        a[2] = lt_e4m3x2hi_f16x2(upper[j]);
+        a[3] = lt_e4m3x2hi_f16x2(lower[j]);
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_f16(sum[h], a, &b[h][2 * j], sum[h]);
     }
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-w8a16_gemv__m3_n64_k1536__t1s4p1c0u2o32(bf16 *y, const bf16 *x, const e4m3 *w, const float *sw)
+w8a8_gemv__m9_n48_k4112__s4p1c0u2o24(bf16 *y, const e4m3 *x, const float *sx, const e4m3 *w, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES;
+    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
     const int segment = blockIdx.y * SPLIT + warp % SPLIT;
-    float sum[TILES][HALVES][4] = {0};
-    float channel[TILES][2];
-    uint4 weights[UNROLL][TILES][2];
-    const weight *unit[TILES];
+    float sum[HALVES][4] = {0};
+    float channel[2];
+    uint4 weights[UNROLL][2];
 
-    load_channels(&channel[0][0], sw, tile0, g);
-    begin_units(weights, unit, w, tile0, segment, lane);
+    load_channels(channel, sw, tile, g);
+    const weight *unit = begin_units(weights, w, tile, segment, lane);
     lt_pdl_wait();
     lt_pdl_launch();
+    float row[HALVES][2];
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        row[h][0] = 8 * h + 2 * t < M ? sx[8 * h + 2 * t] : 0.0f;
+        row[h][1] = 8 * h + 2 * t + 1 < M ? sx[8 * h + 2 * t + 1] : 0.0f;
+    }
     add_units(sum, weights, unit, x, segment, lane);
-    sums_of_warps(&sum[0][0][0], warp, lane);
+    sums_of_warps(&sum[0][0], warp, lane);
     if (warp % SPLIT != 0) return;
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        LT_UNROLL(HALVES)
-        for (int h = 0; h < HALVES; h++) {
-            LT_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                const int m = 8 * h + 2 * t + j % 2, n = (tile0 + i) * 16 + g + j / 2 * 8;
-                if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(sum[i][h][j] * channel[i][j / 2]);
-            }
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
+            const float scale = row[h][j % 2] * channel[j / 2];
+            if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(sum[h][j] * scale);
         }
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w8a16_gemv__m3_n64_k1536__t1s4p1c0u2o32(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3]); }
+void lt_entry(void **a) { w8a8_gemv__m9_n48_k4112__s4p1c0u2o24(*(bf16 **)a[0], *(const e4m3 **)a[1], *(const float **)a[2], *(const e4m3 **)a[3], *(const float **)a[4]); }
 #endif

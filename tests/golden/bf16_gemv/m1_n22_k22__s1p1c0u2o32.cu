@@ -1,0 +1,172 @@
+/* family bf16_gemv rev 1, shape m1_n22_k22, variant s1p1c0u2o32, class mma.bf16_1x1 */
+// Weights are the 16-row operand of m16n8k16.
+enum { M = 1, N = 22, K = 22, SPLIT = 1, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+enum { CHUNK = 32 };  // k of a unit
+typedef bf16 weight;
+typedef bf16 number;
+// Products of weights in tiles of 16 rows with up to 16 rows of x by m16n8k16: how they stream through a warp. A unit
+// is CHUNK of K of a tile, 1 KB; lane (g, t) holds its rows g and g + 8 at k CHUNK / 4 * t .., and x lies the same way,
+// so K is summed in a permuted order that is the same for every row. The template has CHUNK, the types `weight` and
+// `number` (of x), and add_chunk.
+// Rows of bf16 activations.
+LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
+{
+    u32 word[4] = {0, 0, 0, 0};
+    for (int i = 0; i < 8; i++)
+        if (k + i < columns) word[i / 2] |= (u32)row[k + i].x << i % 2 * 16;
+    uint4 v;
+    v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
+    return v;
+}
+// E4M3 rows of activations.
+LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15], zero from `columns` on; any alignment
+{
+    u32 word[4] = {0, 0, 0, 0};
+    for (int i = 0; i < 16; i++)
+        if (k + i < columns) word[i / 4] |= (u32)row[k + i].x << i % 4 * 8;
+    uint4 v;
+    v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
+    return v;
+}
+enum {
+    CHUNKS = (K + CHUNK - 1) / CHUNK,
+    UNIT = 16 * CHUNK,                         // weights
+    LOAD = 16 / (int)sizeof(number),           // of x at once
+    LOADS = CHUNK / 4 / LOAD,                  // for a chunk
+    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with a tile of its own
+    WARPS = SPLIT * GROUPS,                    // of a block
+    RESIDENT = OCCUPANCY / WARPS,              // blocks of a multiprocessor
+    SEGMENTS = SPLIT * PARTS,                  // shares of K
+    STEP = CYCLIC ? SEGMENTS : 1,              // from a chunk of a share to its next
+    EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,  // every share is a whole number of turns of the loop
+    ALL_TILES = (N + 15) / 16,
+    HALVES = (M + 7) / 8,                      // mma columns hold eight rows of x
+    COUNT = HALVES * 4                         // sums of a lane
+};
+
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS]);
+
+LT_DEV int first_chunk(int segment) { return CYCLIC ? segment : CHUNKS * segment / SEGMENTS; }
+
+LT_DEV int count_chunks(int segment)
+{
+    if (EVEN) return CHUNKS / SEGMENTS;
+    if (CYCLIC) return (CHUNKS - segment + SEGMENTS - 1) / SEGMENTS;
+    return CHUNKS * (segment + 1) / SEGMENTS - first_chunk(segment);
+}
+
+LT_DEV void load_unit(uint4 *weights, const weight *unit)
+{
+    weights[0] = lt_ld128_once(unit);
+    weights[1] = lt_ld128_once(unit + UNIT / 2);
+}
+
+// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one is
+// the last one again.
+LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
+{
+    const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
+    const weight *unit = w + first * UNIT + lane * (CHUNK / 4);
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++)
+        if (EVEN || u < count_chunks(segment)) load_unit(weights[u], unit + u * STEP * UNIT);
+    return unit;
+}
+
+LT_DEV uint4 load_row(const number *row, int left)  // `left` numbers from here are in K, what follows counts as zero
+{
+    uint4 none;
+    none.x = none.y = none.z = none.w = 0;
+    if (K % CHUNK == 0) return lt_ld128(row);
+    if (K % LOAD == 0) return left > 0 ? lt_ld128(row) : none;
+    return sizeof *row == 2 ? bf16_load8((const bf16 *)row, 0, left) : fp8_load16((const e4m3 *)row, 0, left);
+}
+
+LT_DEV void load_rows(uint4 (*rows)[LOADS], const number **row, int k, int left)
+{
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        LT_UNROLL(LOADS)
+        for (int i = 0; i < LOADS; i++) rows[h][i] = load_row(row[h] + k + i * LOAD, left - k - i * LOAD);
+    }
+}
+
+// The whole share, from what begin_units left. Columns behind the last row of x have its numbers; nobody takes theirs.
+LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, const number *x, int segment, int lane)
+{
+    const int count = count_chunks(segment), k = first_chunk(segment) * CHUNK + lane % 4 * (CHUNK / 4);
+    const number *row[HALVES];
+    int left = K - k;
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        const int m = 8 * h + lane / 4;
+        row[h] = x + (size_t)(m < M ? m : M - 1) * K + k;
+    }
+    LT_UNROLL(1)
+    for (int c = 0; c < count; c += UNROLL) {
+        uint4 rows[UNROLL][HALVES][LOADS];
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++)
+            if (EVEN || c + u < count) load_rows(rows[u], row, u * STEP * CHUNK, left);
+        unit += UNROLL * STEP * UNIT;
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) row[h] += UNROLL * STEP * CHUNK;
+        left -= UNROLL * STEP * CHUNK;
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++) {
+            if (EVEN || c + u < count) add_chunk(sum, weights[u], rows[u]);
+            if ((EVEN ? c : c + u) + UNROLL < count) load_unit(weights[u], unit + u * STEP * UNIT);
+        }
+    }
+}
+// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7; x
+// lies the same way, so K is summed in a permuted order that is the same for every row.
+LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
+{
+    const uint4 upper = w[0], lower = w[1];
+    const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
+    LT_UNROLL(2)
+    for (int j = 0; j < 2; j++) {
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[h], a[j], &b[h][2 * j], sum[h]);
+    }
+}
+
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
+{
+    u32 b[HALVES][4];
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        const uint4 row = rows[h][0];
+        b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
+    }
+    bf16_mma(sum, weights, b);
+}
+
+LT_KERNEL(32 * WARPS, RESIDENT)
+bf16_gemv__m1_n22_k22__s1p1c0u2o32(bf16 *y, const bf16 *x, const bf16 *w)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
+    const int segment = blockIdx.y * SPLIT + warp % SPLIT;
+    float sum[HALVES][4] = {0};
+    uint4 weights[UNROLL][2];
+
+    const weight *unit = begin_units(weights, w, tile, segment, lane);
+    lt_pdl_wait();
+    lt_pdl_launch();
+    add_units(sum, weights, unit, x, segment, lane);
+    if (warp % SPLIT != 0) return;
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
+            if (m >= M || n >= N) continue;
+            y[(size_t)m * N + n] = lt_f32_bf16(sum[h][j]);
+        }
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { bf16_gemv__m1_n22_k22__s1p1c0u2o32(*(bf16 **)a[0], *(const bf16 **)a[1], *(const bf16 **)a[2]); }
+#endif
