@@ -17,7 +17,7 @@ local FIELDS <const> = {  -- in the order of a line
     "shape",   -- m1_n4096_k11264
     "layout",  -- of its weights: e4m3_tile16; rows where it has none
     "class", "regime",
-    "knobs",   -- s16p1c1u2o32
+    "knobs",   -- s8p1c1u2o32
     "status",
     "us", "spread",  -- of a launch; percent between two measurements
     "floor",   -- us

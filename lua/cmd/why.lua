@@ -15,7 +15,7 @@ local MOST_READ <const> = 16  -- entries that are looked into
 local NO_COMPILER <const> = "none"  -- as the key has it
 
 function why.declare(command)
-    command:argument("kernel", "its name, such as w8a8_gemv__m2_n4096_k11264__s16p1c1u2o32")
+    command:argument("kernel", "its name, such as w8a8_gemv__m2_n4096_k11264__s8p1c1u2o32")
     command:option("--arch", "of its text; default: the GPU's, else sm_90a")
     command:option("--sms", "multiprocessors to choose the variant for")
 end

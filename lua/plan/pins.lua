@@ -1,5 +1,5 @@
 -- Choices that a user pins, in a Lua file that returns them: knobs by family and shape, such as
---   return { ["w8a8_gemv m1_n4096_k11264"] = "s16p1c1u2o32" }
+--   return { ["w8a8_gemv m1_n4096_k11264"] = "s8p1c1u2o32" }
 -- The file sees nothing of Lua's libraries.
 local catalog = require("gen.catalog")
 local fault = require("lua.fault")

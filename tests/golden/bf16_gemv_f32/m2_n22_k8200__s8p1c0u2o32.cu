@@ -61,8 +61,8 @@ LT_DEV void load_unit(uint4 *weights, const weight *unit)
     weights[1] = lt_ld128_once(unit + UNIT / 2);
 }
 
-// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one is
-// the last one again.
+// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one
+// is the last one again.
 LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
 {
     const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
@@ -119,8 +119,8 @@ LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, 
         }
     }
 }
-// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7; x
-// lies the same way, so K is summed in a permuted order that is the same for every row.
+// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7;
+// x lies the same way, so K is summed in a permuted order that is the same for every row.
 LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
 {
     const uint4 upper = w[0], lower = w[1];

@@ -30,8 +30,8 @@ LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7]
     v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
     return v;
 }
-// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7; x
-// lies the same way, so K is summed in a permuted order that is the same for every row.
+// A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7;
+// x lies the same way, so K is summed in a permuted order that is the same for every row.
 LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
 {
     const uint4 upper = w[0], lower = w[1];

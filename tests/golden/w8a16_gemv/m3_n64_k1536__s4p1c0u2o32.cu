@@ -68,8 +68,8 @@ LT_DEV void load_unit(uint4 *weights, const weight *unit)
     weights[1] = lt_ld128_once(unit + UNIT / 2);
 }
 
-// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one is
-// the last one again.
+// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one
+// is the last one again.
 LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
 {
     const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
