@@ -1,4 +1,4 @@
-/* family kda_decode.bf16 rev 1, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w16s1, class delta32x2 */
+/* family kda_decode.bf16 rev 2, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w8s4, class delta8x4x2_4 */
 // KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
 // each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
 // columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; HELPERS more make what a token needs once. q and k are in
@@ -8,12 +8,13 @@
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
 // Each block of a cluster makes q, k and the decays of the whole head; its first one keeps their window, and the sums
 // of squares of all of them make the norm.
-enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 16, SPLIT = 1 };
+enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 8, SPLIT = 4 };
 enum {
     THREADS = 32 * WARPS,                          // that have a state
-    HELPERS = 3,                                   // as a token has sums of q and k
-    ALL = WARPS + HELPERS,
     WIDTH = D / SPLIT,                             // columns of a block
+    GATES = (D + WIDTH) / 16,                      // tiles of f, then of g, each a warp's
+    HELPERS = 3 + (GATES > WARPS ? GATES - WARPS : 0),  // a token has three sums of q and k
+    ALL = WARPS + HELPERS,
     COLS = WIDTH > 64 ? 32 : WIDTH > 32 ? 16 : 8,  // threads of a row of S
     RUNS = THREADS / COLS,
     STEPS = (D + RUNS - 1) / RUNS,                 // k of a run
@@ -23,11 +24,10 @@ enum {
     EACH = (INPUTS + THREADS - 1) / THREADS,       // inputs of a thread
     LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
     VALUES = (WIDTH + 31) / 32,                    // of these, those of the block's columns
-    GATES = (D + WIDTH) / 16,                      // tiles of f, then of g
-    TILES = (GATES + WARPS - 1) / WARPS,           // that a warp has
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
     DECAY = 0, QUERY = 1, KEY = 2, VALUE = 3,      // words of a channel in shared memory
+    OUT = DECAY,                                   // once the state has decayed
     FACTOR = 4 * DEPTH,                            // of a channel of the norm
     KEY_SCALE = 5 * DEPTH, QUERY_SCALE, PRODUCT, BETA,
     SQUARES = 5 * DEPTH + 4,                       // of o, a word for each block of a cluster
@@ -172,19 +172,16 @@ LT_DEV int tile_of(int i, int head)
 }
 
 // sw: 0 where the product has no scales.
-LT_DEV void tiles_load(uint4 (*weights)[CHUNKS][2], gate_tile *of, const gate_code *w, const float *sw,
-                       const float *dt_bias, const bf16 *norm, int head)
+LT_DEV void tile_load(uint4 (*weights)[2], gate_tile *of, const gate_code *w, const float *sw, const float *dt_bias,
+                      const bf16 *norm, int head)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    LT_UNROLL(TILES)
-    for (int n = 0; n < TILES; n++) {
-        const int i = warp + n * WARPS, tile = tile_of(i, head), d = i % (D / 16) * 16 + lane % 16;
-        if (warp >= WARPS || i >= GATES) continue;
-        LT_UNROLL(CHUNKS)
-        for (int c = 0; c < CHUNKS && EARLY; c++) gate_weights(weights[n][c], w, tile, c, lane);
-        for (int j = 0; j < 2; j++) of[n].scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
-        of[n].aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[part_of() * WIDTH + d]);
-    }
+    const int lane = threadIdx.x % 32, i = threadIdx.x / 32;
+    const int tile = tile_of(i, head), d = i % (D / 16) * 16 + lane % 16;
+    if (i >= GATES) return;
+    LT_UNROLL(CHUNKS)
+    for (int c = 0; c < CHUNKS && EARLY; c++) gate_weights(weights[c], w, tile, c, lane);
+    for (int j = 0; j < 2; j++) of->scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
+    of->aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[part_of() * WIDTH + d]);
 }
 
 // f_a and g_a of all tokens, half a slice a warp, those without inputs first. x: of the first token.
@@ -260,10 +257,10 @@ LT_DEV void token_scale(float *token, int which, int lane)
     if (lane == 0) token[which] = sum;
 }
 
-// Its decay, and the two dots with the state, of each run.
-LT_DEV void token_dots(float (*s)[4], const float *token, float (*room)[8 * COLS], int k0)
+// Its decay, and the two dots with the state, of each warp.
+LT_DEV void token_dots(float (*s)[4], const float *token, float *room, int k0)
 {
-    const int run = threadIdx.x / COLS, c = threadIdx.x % COLS;
+    const int c = threadIdx.x % COLS;
     float a[4] = {0}, b[4] = {0};
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) {
@@ -275,27 +272,37 @@ LT_DEV void token_dots(float (*s)[4], const float *token, float (*room)[8 * COLS
             a[j] = fmaf(s[i][j], in.z, a[j]);
         }
     }
-    store4(room[run] + 4 * c, a);
-    store4(room[run] + 4 * COLS + 4 * c, b);
+    LT_UNROLL(2)
+    for (int o = COLS; o < 32; o *= 2) {
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            a[j] += lt_shfl_xor_f32(0xffffffffu, a[j], o);
+            b[j] += lt_shfl_xor_f32(0xffffffffu, b[j], o);
+        }
+    }
+    if (threadIdx.x % 32 >= COLS) return;
+    store4(room + 4 * c, a);
+    store4(room + 4 * COLS + 4 * c, b);
 }
 
-// The runs meet: delta, and o in the place of v. A thread has a column.
-LT_DEV void token_delta(float *token, float (*room)[8 * COLS], float *delta)
+LT_DEV float delta_of(const float *token, float dot, int column)
 {
-    const int column = threadIdx.x;
-    if (column >= WIDTH) return;
-    float dot = room[0][column], out = room[0][4 * COLS + column];
-    for (int r = 1; r < RUNS; r++) dot += room[r][column], out += room[r][4 * COLS + column];
-    const float d = (token[4 * column + VALUE] - dot * token[KEY_SCALE]) * token[BETA];
-    const float product = token[PRODUCT] * token[KEY_SCALE] * token[QUERY_SCALE];
-    delta[column] = d * token[KEY_SCALE];
-    token[4 * column + VALUE] = fmaf(product, d, out * token[QUERY_SCALE]);
+    return (token[4 * column + VALUE] - dot * token[KEY_SCALE]) * token[BETA];
 }
 
-LT_DEV void token_add(float (*s)[4], const float *token, const float *delta, int k0)
+// The warps' dots meet, and the state takes the token in.
+LT_DEV void token_add(float (*s)[4], const float *token, float (*room)[8 * COLS], int k0)
 {
+    const int column = threadIdx.x % COLS * 4;
     float change[4];
-    load4(change, delta + threadIdx.x % COLS * 4);
+    load4(change, room[0] + column);
+    LT_UNROLL(WARPS)
+    for (int w = 1; w < WARPS; w++) {
+        float more[4];
+        load4(more, room[w] + column);
+        for (int j = 0; j < 4; j++) change[j] += more[j];
+    }
+    for (int j = 0; j < 4; j++) change[j] = delta_of(token, change[j], column + j) * token[KEY_SCALE];
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) {
         LT_UNROLL(4)
@@ -303,118 +310,122 @@ LT_DEV void token_add(float (*s)[4], const float *token, const float *delta, int
     }
 }
 
-// The sum of a token's o squared, of the block's columns. A warp has one.
-LT_DEV float token_squares(float *o, const float *token, int lane)
+// o of the block's columns, and the sum of its squares. A warp has one.
+LT_DEV float token_out(float *token, float (*room)[8 * COLS], int lane)
 {
-    float sum = 0.0f;
+    const float product = token[PRODUCT] * token[KEY_SCALE] * token[QUERY_SCALE];
+    float squares = 0.0f;
     LT_UNROLL(VALUES)
     for (int i = 0; i < VALUES; i++) {
-        o[i] = lane + 32 * i < WIDTH ? token[4 * (lane + 32 * i) + VALUE] : 0.0f;
-        sum = fmaf(o[i], o[i], sum);
+        const int column = lane + 32 * i;
+        if (column >= WIDTH) continue;
+        float dot = room[0][column], out = room[0][4 * COLS + column];
+        LT_UNROLL(WARPS)
+        for (int w = 1; w < WARPS; w++) dot += room[w][column], out += room[w][4 * COLS + column];
+        const float o = fmaf(product, delta_of(token, dot, column), out * token[QUERY_SCALE]);
+        token[4 * column + OUT] = o;
+        squares = fmaf(o, o, squares);
     }
-    return lt_warp_sum(sum);
-}
-
-// The other blocks of the cluster get it. A warp has one.
-LT_DEV void token_share(float *token, int part, int lane)
-{
-    float o[VALUES];
-    const float sum = token_squares(o, token, lane);
-    if (lane < SPLIT) lt_cluster_st32((u32 *)token + SQUARES + part, lane, lt_f32_bits(sum));
+    return lt_warp_sum(squares);
 }
 
 // The gated norm of a token's o. A warp has one. y: of the block's first column.
-LT_DEV void token_finish(bf16 *y, const float *token, int lane)
+LT_DEV void token_finish(bf16 *y, const float *token, float squares, int lane)
 {
-    float o[VALUES], sum = token_squares(o, token, lane);
-    if (SPLIT > 1) sum = token[SQUARES];
-    for (int i = 1; i < SPLIT; i++) sum += token[SQUARES + i];
-    const float scale = 1.0f / sqrtf(sum / (float)D + 1e-5f);
+    const float scale = 1.0f / sqrtf(squares / (float)D + 1e-5f);
     LT_UNROLL(VALUES)
-    for (int i = 0; i < VALUES; i++)
-        if (lane + 32 * i < WIDTH) y[lane + 32 * i] = lt_f32_bf16(o[i] * scale * token[FACTOR + lane + 32 * i]);
+    for (int i = 0; i < VALUES; i++) {
+        const int column = lane + 32 * i;
+        if (column < WIDTH) y[column] = lt_f32_bf16(token[4 * column + OUT] * scale * token[FACTOR + column]);
+    }
 }
 
 LT_KERNEL(32 * ALL, 1)
-kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16s1(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const bf16 *w, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
+LT_CLUSTER(SPLIT)
+kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w8s4(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const bf16 *w, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
 {
     LT_DYN_SHARED(float, tokens);
-    LT_SHARED2(float, room, RUNS, 8 * COLS);
-    LT_SHARED1(float, delta, WIDTH);
+    LT_SHARED2(float, room, WARPS * (TOKENS > 1 ? 2 : 1), 8 * COLS);
     LT_SHARED2(gate_code, slices, 2 * TOKENS, ROW);
     LT_SHARED1(float, scale, 2 * TOKENS);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x / SPLIT, part = part_of();
-    const int is_helper = warp >= WARPS, turn = is_helper ? warp - WARPS : warp + HELPERS;
+    const int is_helper = warp >= WARPS, turn = ALL - 1 - warp;
     const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.y * TOKENS;
+    if (SPLIT > 1) lt_cluster_arrive();  // the block is there; before the loads, for which it would wait
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
     const int kept = lane < TOKENS ? snaps[row + lane] : -1;
     float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
     float *const past = window + (i64)from * CHANNELS * 4;
     float tap[EACH][4] = {{0}}, now[EACH][4] = {{0}}, s[STEPS][4], rate;
     bf16 in[EACH][TOGETHER], logit = lt_f32_bf16(0.0f);
-    uint4 weights[TILES][CHUNKS][2];
-    gate_tile of[TILES];
+    uint4 weights[CHUNKS][2];
+    gate_tile of;
 
     if (!is_helper && from >= 0) {
         state_load(s, mine, k0, column);
         inputs_load(tap, now, taps, past, head);
     }
-    tiles_load(weights, of, w, 0, dt_bias, norm, head);
+    tile_load(weights, &of, w, 0, dt_bias, norm, head);
     rate = a_log[head];
     lt_pdl_wait();
     lt_pdl_launch();
-    if (own < 0) return;
-    if (SPLIT > 1) lt_cluster_arrive();  // the window is read, the block is there
     x += row * STRIDE;
     if (is_helper && threadIdx.x - THREADS < TOKENS)
         logit = x[(size_t)(threadIdx.x - THREADS) * STRIDE + CHANNELS + 2 * K + head];
+    LT_UNROLL(EACH)
+    for (int n = 0; n < EACH && !is_helper; n++) input_read(in[n], threadIdx.x + n * THREADS, 0, x, head);
     slices_make(slices, scale, x);
+    if (own < 0) return;
     LT_UNROLL(1)
     for (int t = 0; t < TOKENS && !is_helper; t += TOGETHER) {
         LT_UNROLL(EACH)
-        for (int n = 0; n < EACH; n++) input_read(in[n], threadIdx.x + n * THREADS, t, x, head);
+        for (int n = 0; n < EACH && t > 0; n++) input_read(in[n], threadIdx.x + n * THREADS, t, x, head);
         LT_UNROLL(EACH)
         for (int n = 0; n < EACH; n++)
             input_make(tokens, in[n], threadIdx.x + n * THREADS, t, now[n], tap[n], window, kept, head);
     }
     rate = lt_exp(rate);
     __syncthreads();
-    LT_UNROLL(TILES)
-    for (int n = 0; n < TILES; n++) {
-        const int i = warp + n * WARPS;
-        if (!is_helper && i < GATES) gates_make(tokens, slices, scale, w, weights[n], of + n, i, rate, head);
-    }
+    if (warp < GATES) gates_make(tokens, slices, scale, w, weights, &of, warp, rate, head);
     if (is_helper) rest_make(tokens, logit);
     for (int i = turn; i < 3 * TOKENS; i += ALL) token_scale(tokens + i / 3 * TOKEN, KEY_SCALE + i % 3, lane);
+    if (SPLIT > 1) lt_cluster_wait();
     __syncthreads();
+    y += (row * HEADS + head) * D + part * WIDTH;
     LT_UNROLL(1)
     for (int t = 0; t < TOKENS; t++) {
         float *const token = tokens + t * TOKEN;
+        float(*const here)[8 * COLS] = room + t % 2 * WARPS;
         const int to = (int)lt_shfl_u32(0xffffffffu, (u32)kept, t);
-        if (!is_helper) token_dots(s, token, room, k0);
+        if (!is_helper) token_dots(s, token, here[warp], k0);
         __syncthreads();
-        token_delta(token, room, delta);
-        __syncthreads();
+        if (turn == t % HELPERS) {
+            const float squares = token_out(token, here, lane);
+            if (SPLIT > 1 && lane < SPLIT)
+                lt_cluster_st32((u32 *)token + SQUARES + part, lane, lt_f32_bits(squares));
+            if (SPLIT == 1) token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
+        }
         if (is_helper || column >= WIDTH) continue;
-        token_add(s, token, delta, k0);
+        token_add(s, token, here, k0);
         if (to >= 0) state_store(state + ((size_t)to * HEADS + head) * D * D + part * WIDTH, s, k0, column);
     }
-    if (SPLIT > 1) lt_cluster_wait();
-    for (int t = turn; t < TOKENS && SPLIT > 1; t += ALL) token_share(tokens + t * TOKEN, part, lane);
     if (SPLIT > 1) lt_cluster_arrive();
     if (!is_helper) state_store(mine, s, k0, column);
-    for (int t = turn; t < TOKENS && SPLIT == 1; t += ALL)
-        token_finish(y + ((row + t) * HEADS + head) * D, tokens + t * TOKEN, lane);
+    if (SPLIT > 1) lt_cluster_wait();  // the other blocks have read the window, too
+    LT_UNROLL(1)
+    for (int t = turn; t < TOKENS && is_helper && SPLIT > 1; t += HELPERS) {
+        const float *const token = tokens + t * TOKEN;
+        float squares = token[SQUARES];
+        for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + i];
+        token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
+    }
     LT_UNROLL(EACH)
     for (int n = 0; n < EACH && !is_helper; n++) {
         const int i = threadIdx.x + n * THREADS;
         if (is_kept(i)) store4(past + (size_t)channel_of(i, head) * 4, now[n]);
     }
-    if (SPLIT > 1) lt_cluster_wait();
-    for (int t = turn; t < TOKENS && SPLIT > 1; t += ALL)
-        token_finish(y + ((row + t) * HEADS + head) * D + part * WIDTH, tokens + t * TOKEN, lane);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w16s1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const bf16 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const bf16 **)a[8], *(const i32 **)a[9], *(const i32 **)a[10]); }
+void lt_entry(void **a) { kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w8s4(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const bf16 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const bf16 **)a[8], *(const i32 **)a[9], *(const i32 **)a[10]); }
 #endif
