@@ -22,7 +22,7 @@ end
 local function runs(s, v) return 32 * v.warps // cols(s, v) end  -- of k
 local function steps(s, v) return tile.ceil(s.D, runs(s, v)) end  -- k of a run
 local function helpers(s, v)  -- warps without a state
-    return 3 + math.max(0, (s.D + s.D // v.split) // 16 - v.warps)
+    return 4 + math.max(0, (s.D + s.D // v.split) // 16 - v.warps)
 end
 
 local function serves(s)
@@ -45,18 +45,18 @@ local function class(s, v)
 end
 
 local function keep(s, v, dev)
-    if v.split == 1 then return v.warps == 16 end
-    if v.warps == 4 and s.TOKENS > 4 then return false end  -- registers
-    return s.D % (16 * v.split) == 0 and v.split * v.warps <= 32 and v.split * v.warps >= 16
-        and (v.split == 2 or dev.sms == 1                             -- any on the CPU device
-            or s.HEADS * sequences(s) * v.split <= dev.sms)           -- no block waits for another
+    if v.split == 1 then return v.warps == 16 and s.D % 32 ~= 0 end  -- columns cannot be shared
+    return s.D % (16 * v.split) == 0 and v.warps < 16 and v.split * v.warps >= 16
+        and (v.split == 2 or dev.sms == 1                        -- any on the CPU device
+            or s.HEADS * sequences(s) * v.split <= dev.sms)      -- no block waits for another
 end
 
 local function launch(s, v)
     return {
         grid = { s.HEADS * v.split, sequences(s), 1 }, cluster = v.split,
         block = 32 * (v.warps + helpers(s, v)),
-        shared = 4 * s.TOKENS * (5 * runs(s, v) * steps(s, v) + (v.split > 1 and 8 or 4)),
+        shared = 4 * s.TOKENS
+            * (4 * runs(s, v) * steps(s, v) + s.D // v.split + (v.split > 1 and 8 or 4)),
     }
 end
 
@@ -70,7 +70,7 @@ local function work(s, weight_bytes)
 end
 
 local KNOBS <const> = {
-    { "warps", 8, 16, 4 },  -- that share the k of a block's state
+    { "warps", 4, 8, 16 },  -- that share the k of a block's state
     { "split", 4, 2, 1 },   -- blocks that share a head's columns: a cluster
 }
 
