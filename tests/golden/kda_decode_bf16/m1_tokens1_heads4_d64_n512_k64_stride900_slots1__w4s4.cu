@@ -28,8 +28,8 @@ enum {
     OUT = DECAY,                                   // once the state has decayed
     VALUE = 4 * DEPTH,                             // of the columns
     KEY_SCALE = VALUE + WIDTH, BETA, QUERY_SCALE, PRODUCT,
-    SQUARES = KEY_SCALE + 4,                       // of o, a word for each block of a cluster
-    TOKEN = SQUARES + (SPLIT > 1 ? 4 : 0)
+    SQUARES = KEY_SCALE + 4,                       // of o, the first of four words from each block of a cluster
+    TOKEN = SQUARES + (SPLIT > 1 ? 4 * SPLIT : 0)
 };
 // KDA's two products of slices in bf16: a warp has a tile of 16 channels, as in bf16_gemv: lane (g, t) holds rows g and
 // g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K, TOKENS and SPLIT.
@@ -345,7 +345,14 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s4(bf16 *y, 
     const int is_helper = warp >= WARPS, turn = ALL - 1 - warp, channel = channel_of(head);
     const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.y * TOKENS;
-    if (SPLIT > 1) lt_cluster_arrive();  // the block is there; before the loads, for which it would wait
+    LT_SHARED1(u64, met, 1);  // the squares from all blocks
+    if (threadIdx.x == THREADS) {
+        lt_mbar_init(met, 1);
+        lt_mbar_fence();
+        lt_mbar_expect(met, 16 * SPLIT * TOKENS);
+    }
+    __syncwarp();
+    lt_cluster_begin();
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
     float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
     float *const past = window + ((i64)from * CHANNELS + channel) * 4;
@@ -397,23 +404,26 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s4(bf16 *y, 
         __syncthreads();
         if (turn == t % HELPERS) {
             const float squares = token_out(token, here, lane);
-            if (SPLIT > 1 && lane < SPLIT)
-                lt_cluster_st32((u32 *)token + SQUARES + part, lane, lt_f32_bits(squares));
-            if (SPLIT == 1) token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
+            const uint4 gift = {lt_f32_bits(squares), 0, 0, 0};
+            if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
         }
         if (is_helper || column >= WIDTH) continue;
         token_add(s, token, here, k0);
     }
-    if (SPLIT > 1) lt_cluster_arrive();
+    if (threadIdx.x < 2 * D)
+        lt_cluster_arrive();  // the window of q and k is read
+    else
+        lt_cluster_begin();
     if (!is_helper) state_store(mine, s, k0, column);
-    if (SPLIT > 1) lt_cluster_wait();  // the other blocks have read the window, too
+    if (is_helper) lt_mbar_wait(met, 0);
     LT_UNROLL(1)
-    for (int t = turn; t < TOKENS && is_helper && SPLIT > 1; t += HELPERS) {
+    for (int t = turn; t < TOKENS && is_helper; t += HELPERS) {
         const float *const token = tokens + t * TOKEN;
         float squares = token[SQUARES];
-        for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + i];
+        for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];
         token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
     }
+    lt_cluster_wait();
     if (channel >= 0 && (part == 0 || channel >= 2 * HEADS * D)) store4(past, now);
 }
 #ifndef __CUDACC__
