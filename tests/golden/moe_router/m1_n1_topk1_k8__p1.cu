@@ -139,6 +139,7 @@ LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float b
     const float own = e < N ? lt_sigmoid(take_logit(slots + e, turn)) : 0.0f;
     const u32 order = e < N ? order_of(own + bias) : 0, top = lt_redux_max(order);
     if (lane == 0) tops[e / 32] = top;
+    keys[e] = 0;  // beats none
     if (e == 0) *count = 0;
     __syncthreads();
     const u32 bound = WARPS < TOPK ? 0 : lt_redux_min(tops[lane < WARPS ? lane : 0]);  // as many experts reach it
@@ -154,8 +155,11 @@ LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float b
     for (int i = lane; i < all; i += 32) {
         const u64 mine = keys[i];
         int slot = 0;
-        LT_UNROLL(4)
-        for (int j = 0; j < all; j++) slot += keys[j] > mine;
+        LT_UNROLL(1)
+        for (int j = 0; j < all; j += 8) {
+            LT_UNROLL(8)
+            for (int k = 0; k < 8; k++) slot += keys[j + k] > mine;
+        }
         if (slot >= TOPK) continue;
         ids[slot] = (i32)~(u32)mine;
         chosen[slot] = score[i];
