@@ -12,7 +12,6 @@ local family = require("gen.family")
 local tile = require("gen.tile")
 
 local MOST_K <const> = 256  -- of a weight's row that a warp holds
-local HELPERS <const> = 3   -- warps without a state
 
 local function channels(s) return 3 * s.HEADS * s.D end
 local function sequences(s) return s.M // s.TOKENS end
@@ -21,7 +20,10 @@ local function cols(s, v)  -- threads of a row of the block's columns of S
     return width > 64 and 32 or width > 32 and 16 or 8
 end
 local function runs(s, v) return 32 * v.warps // cols(s, v) end  -- of k
-local function steps(s, v) return tile.ceil(s.D, runs(s, v)) end      -- k of a run
+local function steps(s, v) return tile.ceil(s.D, runs(s, v)) end  -- k of a run
+local function helpers(s, v)  -- warps without a state
+    return 4 + math.max(0, (s.D + s.D // v.split) // 16 - v.warps)
+end
 
 local function serves(s)
     if s.M > 16 then return nil, "more than 16 rows" end
@@ -35,23 +37,26 @@ local function serves(s)
     return true
 end
 
--- What fixes the sums: over k a run's one after the other, then the runs; over the columns those of
--- a block, then the blocks.
+-- What fixes the sums: over k a run's one after the other, then the runs of a warp, then the warps;
+-- over the columns those of a block, then the blocks.
 local function class(s, v)
     local blocks = v.split > 1 and ("_%d"):format(v.split) or ""
-    return ("delta%dx%d%s"):format(runs(s, v), steps(s, v), blocks)
+    return ("delta%dx%dx%d%s"):format(v.warps, runs(s, v) // v.warps, steps(s, v), blocks)
 end
 
-local function keep(s, v)
-    if v.split == 1 then return v.warps == 16 end
-    return s.D % (16 * v.split) == 0 and v.split * v.warps <= 32 and v.split * v.warps >= 16
+local function keep(s, v, dev)
+    if v.split == 1 then return v.warps == 16 and s.D % 32 ~= 0 end  -- columns cannot be shared
+    return s.D % (16 * v.split) == 0 and v.warps < 16 and v.split * v.warps >= 16
+        and (v.split == 2 or dev.sms == 1                        -- any on the CPU device
+            or s.HEADS * sequences(s) * v.split <= dev.sms)      -- no block waits for another
 end
 
 local function launch(s, v)
     return {
         grid = { s.HEADS * v.split, sequences(s), 1 }, cluster = v.split,
-        block = 32 * (v.warps + HELPERS),
-        shared = 4 * s.TOKENS * (5 * runs(s, v) * steps(s, v) + (v.split > 1 and 8 or 4)),
+        block = 32 * (v.warps + helpers(s, v)),
+        shared = 4 * s.TOKENS
+            * (4 * runs(s, v) * steps(s, v) + s.D // v.split + (v.split > 1 and 4 * v.split + 4 or 4)),
     }
 end
 
@@ -65,8 +70,8 @@ local function work(s, weight_bytes)
 end
 
 local KNOBS <const> = {
-    { "warps", 16, 8, 4 },  -- that share the k of a block's state
-    { "split", 1, 4, 2 },   -- blocks that share a head's columns: a cluster
+    { "warps", 4, 8, 16 },  -- that share the k of a block's state
+    { "split", 4, 2, 1 },   -- blocks that share a head's columns: a cluster
 }
 
 -- Taps of every other head are so small that the norm's 1e-6 shows.
@@ -114,7 +119,7 @@ local function check(draw)
 end
 
 local w8a8 = family("kda_decode.w8a8", {
-    rev = 1,
+    rev = 2,
     maths = "q k v = silu(conv x); S = exp(g) S; S += k (v - S . k) beta; y = norm(S . q) gated",
 
     -- TOKENS: rows of one sequence that follow each other; M is a whole number of them
@@ -144,7 +149,7 @@ local w8a8 = family("kda_decode.w8a8", {
 })
 
 local bf16 = family("kda_decode.bf16", {
-    rev = 1,
+    rev = 2,
     maths = "the same with f_b and g_b in bf16, whose products take f_a and g_a as they are",
 
     shape = { "M", "TOKENS", "HEADS", "D", "N", "K", "STRIDE", "SLOTS" },

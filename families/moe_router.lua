@@ -1,6 +1,6 @@
 -- Router (model.md 4.20): logit = x . w of each expert, s = sigmoid(logit); the TOPK largest s +
--- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: each expert counts
--- how many of its warp beat it, the TOPK best of each warp how many of those.
+-- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: the few experts
+-- that reach the least of the warps' best count how many of them beat them.
 -- The floor is the 2*N*K bytes of w. NaN in a row of w makes that expert's choice come last,
 -- and its weight the row's weights NaN; ids are always distinct and in range.
 local family = require("gen.family")
@@ -11,10 +11,11 @@ local MOST_CHOSEN <const> = 32     -- a warp writes the weights
 local LEAST_WARPS <const> = 4      -- of a block: loads in flight
 
 local function warps(s) return math.max(LEAST_WARPS, tile.ceil(s.N, 32)) end
+local function shares(s) return warps(s) < 8 and 4 or 8 end  -- of a part of K: warps
 local function tiles(s) return tile.count(s.N) end
 
 return family("moe_router", {
-    rev = 2,
+    rev = 3,
     maths = "s = sigmoid(x . w); ids = top TOPK of s + bias; weights = factor * s / (sum of s)",
 
     shape = { "M", "N", "TOPK", "K" },
@@ -36,14 +37,14 @@ return family("moe_router", {
     },
     scratch = function(s, v)
         return {
-            { "sums", "u32", { s.M, s.N, v.parts, 2 } },  -- a part and its turn
+            { "sums", "u32", { s.M, v.parts, s.N, 2 } },  -- a part and its turn
             { "turns", "u32", { tiles(s) * v.parts } },         -- launches that a block has ended
         }
     end,
     knobs = { { "parts", 8, 4, 16, 1 } },  -- blocks that share one K
-    class = function(s, v) return ("mma.bf16_%dx%d"):format(v.parts, warps(s)) end,
+    class = function(s, v) return ("mma.bf16_%dx%d"):format(v.parts, shares(s)) end,
     keep = function(s, v)
-        return v.parts == 1 or s.K >= 32 * warps(s) * v.parts  -- no warp starts out idle
+        return v.parts == 1 or s.K >= 32 * shares(s) * v.parts  -- no warp starts out idle
     end,
     launch = function(s, v) return { grid = { tiles(s), v.parts, 1 }, block = 32 * warps(s) } end,
     work = function(s)

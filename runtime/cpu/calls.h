@@ -16,19 +16,20 @@ void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t 
                 uint32_t flag);
 uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p);
 int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing);
-void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line);
+void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line, int shows);
 void lt_cpu_cluster_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line);
 
 /* cluster.c */
-void lt_cpu_cluster_st32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t rank,
-                         uint32_t v);
+void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, const void *p, uint32_t rank,
+                           int bytes);
 
 /* warp.c */
 uint32_t lt_cpu_shuffle(lt_thread *t, const char *file, int line, uint32_t mask, uint32_t v,
                         int kind, int arg);
 uint32_t lt_cpu_ballot(lt_thread *t, const char *file, int line, uint32_t mask, int predicate);
+uint32_t lt_cpu_redux(lt_thread *t, const char *file, int line, uint32_t v, int kind);
 float lt_cpu_warp_reduce(lt_thread *t, const char *file, int line, float v, int kind);
 void lt_cpu_syncwarp(lt_thread *t, const char *file, int line, uint32_t mask);
 void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, const void *row,
@@ -43,6 +44,8 @@ void lt_cpu_cp_wait(lt_thread *t, const char *file, int line, int groups);
 void lt_cpu_mbar_init(lt_thread *t, const char *file, int line, uint64_t *bar, uint32_t arrivals);
 void lt_cpu_mbar_fence(lt_thread *t, const char *file, int line);
 void lt_cpu_mbar_arrive(lt_thread *t, const char *file, int line, uint64_t *bar, uint32_t bytes);
+void lt_cpu_cluster_give(lt_thread *t, const char *file, int line, const void *p, uint32_t rank,
+                         const void *v, const uint64_t *bar);
 void lt_cpu_mbar_wait(lt_thread *t, const char *file, int line, uint64_t *bar, uint32_t parity);
 void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const void *from,
                       uint32_t bytes, uint64_t *bar);

@@ -106,7 +106,12 @@ LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select)
     return r;
 }
 
-/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once`: read once by a launch, written by none ---- */
+LT_DEV int lt_popc(u32 v) { return __popc(v); }
+LT_DEV int lt_clz(u32 v) { return __clz((int)v); } /* zeros in front; of 0: 32 */
+LT_DEV int lt_ffs(u32 v) { return __ffs((int)v); } /* the lowest one counts from 1; of 0: 0 */
+
+/* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once`: read once by a launch, written by none. They are not
+ * ld.global.nc: the assembler moves those behind the wait of lt_pdl_wait, where nothing is early any more. ---- */
 
 LT_DEV uint4 lt_ld128(const void *p) { return *(const uint4 *)p; }
 LT_DEV float4 lt_ld128f(const void *p) { return *(const float4 *)p; }
@@ -114,27 +119,27 @@ LT_DEV void lt_st128(void *p, uint4 v) { *(uint4 *)p = v; }
 LT_DEV uint4 lt_ld128_once(const void *p)
 {
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
 LT_DEV uint4 lt_ld128_once_ahead(const void *p) /* and asks L2 for the 256 bytes around it */
 {
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
 LT_DEV uint2 lt_ld64_once(const void *p)
 {
     uint2 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
     return v;
 }
 LT_DEV u32 lt_ld32_once(const void *p)
 {
     u32 v;
-    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
 LT_DEV u32 lt_ld32_fresh(const void *p) /* from L2: what other blocks of this launch wrote */
@@ -154,6 +159,9 @@ LT_DEV u32 lt_shfl_xor_u32(u32 mask, u32 v, int bits) { return __shfl_xor_sync(m
 LT_DEV float lt_shfl_down_f32(u32 mask, float v, int lanes) { return __shfl_down_sync(mask, v, lanes); }
 LT_DEV u32 lt_shfl_down_u32(u32 mask, u32 v, int lanes) { return __shfl_down_sync(mask, v, lanes); }
 LT_DEV u32 lt_ballot(u32 mask, int predicate) { return __ballot_sync(mask, predicate); }
+LT_DEV u32 lt_redux_add(u32 v) { return __reduce_add_sync(0xffffffffu, v); } /* one instruction, no butterfly */
+LT_DEV u32 lt_redux_max(u32 v) { return __reduce_max_sync(0xffffffffu, v); }
+LT_DEV u32 lt_redux_min(u32 v) { return __reduce_min_sync(0xffffffffu, v); }
 LT_DEV float lt_warp_sum(float v)
 {
     for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);

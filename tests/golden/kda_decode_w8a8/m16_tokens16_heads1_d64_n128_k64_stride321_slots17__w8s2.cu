@@ -1,0 +1,454 @@
+/* family kda_decode.w8a8 rev 2, shape m16_tokens16_heads1_d64_n128_k64_stride321_slots17, variant w8s2, class delta8x4x2_2 */
+// KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
+// each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
+// columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; HELPERS more make what a token needs once. q and k are in
+// shared memory as SiLU leaves them, and their norms go to the sums over k:
+//   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
+//   o = b + k . q / |k| / |q| / sqrt(D) * delta
+// The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
+// Each block of a cluster makes q, k and the decays of the whole head; its first one keeps their window, and the sums
+// of squares of all of them make the norm.
+enum { M = 16, TOKENS = 16, HEADS = 1, D = 64, N = 128, K = 64, STRIDE = 321, SLOTS = 17, WARPS = 8, SPLIT = 2 };
+enum {
+    THREADS = 32 * WARPS,                          // that have a state
+    WIDTH = D / SPLIT,                             // columns of a block
+    GATES = (D + WIDTH) / 16,                      // tiles of f, then of g, each a warp's
+    HELPERS = 4 + (GATES > WARPS ? GATES - WARPS : 0),  // a token has four halves of slices, three sums of q and k
+    ALL = WARPS + HELPERS,
+    COLS = WIDTH > 64 ? 32 : WIDTH > 32 ? 16 : 8,  // threads of a row of S
+    RUNS = THREADS / COLS,
+    STEPS = (D + RUNS - 1) / RUNS,                 // k of a run
+    DEPTH = RUNS * STEPS,                          // D, and what lies beyond it: zeros
+    CHANNELS = 3 * HEADS * D,                      // of q | k | v; then f_a, g_a, b
+    LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
+    VALUES = (WIDTH + 31) / 32,                    // of these, those of the block's columns
+    ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
+    TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
+    QUERY = 0, KEY = 1, DECAY = 2, FACTOR = 3,     // words of a channel in shared memory: of k, but factors of columns
+    OUT = DECAY,                                   // once the state has decayed
+    VALUE = 4 * DEPTH,                             // of the columns
+    KEY_SCALE = VALUE + WIDTH, BETA, QUERY_SCALE, PRODUCT,
+    SQUARES = KEY_SCALE + 4,                       // of o, the first of four words from each block of a cluster
+    TOKEN = SQUARES + (SPLIT > 1 ? 4 * SPLIT : 0)
+};
+// KDA's two products of slices in W8A8: a warp has a tile of 16 channels, as in w8a8_gemv: lane (g, t) holds
+// rows g and g + 8, k 16t .. 16t + 15 of a chunk of 64. The template's enum has K, TOKENS and SPLIT.
+enum {
+    CHUNKS = (K + 63) / 64,
+    ROW = CHUNKS * 64,   // values of a slice: zeros from K on
+    PRODUCTS = 4,        // products of a chunk
+    EARLY = SPLIT > 1 && TOKENS <= 4 && K <= 128  // does a tile fit into registers beside the state?
+};
+typedef e4m3 gate_weight;
+typedef f16 gate_value;
+
+LT_DEV void gate_load(uint4 *weights, const e4m3 *w, int tile, int chunk, int lane)
+{
+    const e4m3 *unit = w + ((size_t)tile * CHUNKS + chunk) * 1024 + lane * 16;
+    weights[0] = lt_ld128_once(unit);
+    weights[1] = lt_ld128_once(unit + 512);
+}
+
+// As the tensor cores take them.
+LT_DEV void gate_unpack(u32 (*a)[4], const uint4 *w)
+{
+    const u32 upper[4] = {w[0].x, w[0].y, w[0].z, w[0].w}, lower[4] = {w[1].x, w[1].y, w[1].z, w[1].w};
+    LT_UNROLL(PRODUCTS)
+    for (int j = 0; j < PRODUCTS; j++) {
+        a[j][0] = lt_e4m3x2_f16x2(upper[j]), a[j][1] = lt_e4m3x2_f16x2(lower[j]);
+        a[j][2] = lt_e4m3x2_f16x2(upper[j] >> 16), a[j][3] = lt_e4m3x2_f16x2(lower[j] >> 16);
+    }
+}
+
+// Half of a slice as w8a8_act_quant quantises a row; returns its scale. A warp has one.
+LT_DEV float gate_slice(f16 *to, const bf16 *from, int half, int lane)
+{
+    float v[CHUNKS][2], amax = 0.0f;
+    LT_UNROLL(CHUNKS)
+    for (int c = 0; c < CHUNKS; c++) {
+        LT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            const int k = 64 * c + 2 * lane + i;
+            v[c][i] = k < K ? lt_bf16_f32(from[k]) : 0.0f;
+            amax = fabsf(v[c][i]) > amax ? fabsf(v[c][i]) : amax;
+        }
+    }
+    amax = lt_bits_f32(lt_redux_max(lt_f32_bits(amax))) / 448.0f;  // none is negative
+    const float scale = amax > 1e-12f ? amax : 1e-12f;
+    LT_UNROLL(CHUNKS)
+    for (int c = 0; c < CHUNKS; c++)
+        if (c % 2 == half)
+            *(u32 *)(to + 64 * c + 2 * lane) = lt_e4m3x2_f16x2(lt_pack_e4m3(v[c][0] / scale, v[c][1] / scale));
+    return scale;
+}
+
+// Adds a chunk to the sums of slices g, of `most` that lie `apart` rows from each other.
+LT_DEV void gate_multiply(float *sum, u32 (*a)[4], f16 (*slices)[ROW], int apart, int most, int chunk, int lane)
+{
+    const int g = lane / 4, t = lane % 4;
+    const f16 *const from = slices[g * apart] + chunk * 64 + t * 16;
+    uint4 first, second;
+    first.x = first.y = first.z = first.w = 0, second = first;
+    if (g < most) first = lt_ld128(from), second = lt_ld128(from + 8);
+    const u32 b[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+    LT_UNROLL(PRODUCTS)
+    for (int j = 0; j < PRODUCTS; j++) lt_mma_m16n8k16_f16(sum, a[j], b + 2 * j, sum);
+}
+
+LT_DEV int part_of(void) { return SPLIT > 1 ? (int)(blockIdx.x % SPLIT) : 0; }
+
+LT_DEV void load4(float *to, const float *from)
+{
+    const float4 v = lt_ld128f(from);
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
+LT_DEV void store4(float *to, const float *from)
+{
+    float4 v;
+    v.x = from[0], v.y = from[1], v.z = from[2], v.w = from[3];
+    *(float4 *)to = v;
+}
+
+LT_DEV int is_state(int k, int column) { return (DEPTH == D || k < D) && (4 * COLS == WIDTH || column < WIDTH); }
+
+LT_DEV void state_load(float (*s)[4], const float *state, int k0, int column)  // state: of the block's first column
+{
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
+        if (is_state(k0 + i, column)) load4(s[i], state + (size_t)(k0 + i) * D + column);
+    }
+}
+
+LT_DEV void state_store(float *state, float (*s)[4], int k0, int column)
+{
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++)
+        if (is_state(k0 + i, column)) store4(state + (size_t)(k0 + i) * D + column, s[i]);
+}
+
+// ---- q, k and v: a thread has a channel ----
+
+// Of q | k | v; -1 for the threads behind them.
+LT_DEV int channel_of(int head)
+{
+    const int i = threadIdx.x, d = i % D;
+    if (i < 2 * D) return (i / D * HEADS + head) * D + d;
+    return i < 2 * D + WIDTH ? (2 * HEADS + head) * D + part_of() * WIDTH + d : -1;
+}
+
+// Where a token has it.
+LT_DEV int word_of_channel(void)
+{
+    const int i = threadIdx.x;
+    return i < 2 * D ? i % D * 4 + QUERY + i / D : VALUE + i - 2 * D;
+}
+
+// Asks for the tokens t0 and on.
+LT_DEV void inputs_read(bf16 *in, const bf16 *x, int t0)
+{
+    LT_UNROLL(TOGETHER)
+    for (int t = 0; t < TOGETHER; t++)
+        if (t0 + t < TOKENS) in[t] = x[(size_t)(t0 + t) * STRIDE];
+}
+
+// The window takes x in; the taps on it, and SiLU.
+LT_DEV float convolve(float *now, const float *tap, float x)
+{
+    now[0] = now[1], now[1] = now[2], now[2] = now[3], now[3] = x;
+    float sum = now[0] * tap[0];
+    for (int j = 1; j < 4; j++) sum = fmaf(now[j], tap[j], sum);
+    return lt_silu(sum);
+}
+
+// ---- decay, gate and beta ----
+
+// A tile of 16 channels of f or g.
+typedef struct {
+    uint4 packed[CHUNKS][2];
+    float scale[2];  // of the product, for channels g and g + 8
+    float aside;     // of channel lane % 16: the decay's bias, or the norm's weight
+} gate_tile;
+
+LT_DEV int tile_of(int i, int head)
+{
+    return (i / (D / 16) * HEADS + head) * (D / 16) + i % (D / 16) + i / (D / 16) * part_of() * (WIDTH / 16);
+}
+
+// sw: 0 where the product has no scales.
+LT_DEV void tile_load(gate_tile *of, const gate_weight *w, const float *sw, const float *dt_bias, const bf16 *norm,
+                      int i, int head)
+{
+    const int lane = threadIdx.x % 32, tile = tile_of(i, head), d = i % (D / 16) * 16 + lane % 16;
+    LT_UNROLL(CHUNKS)
+    for (int c = 0; c < CHUNKS && EARLY; c++) gate_load(of->packed[c], w, tile, c, lane);
+    for (int j = 0; j < 2; j++) of->scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
+    of->aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[part_of() * WIDTH + d]);
+}
+
+// f_a and g_a of all tokens, half a slice a warp, those without inputs and tiles first. x: of the first token.
+LT_DEV void slices_make(gate_value (*slices)[ROW], float *scale, const bf16 *x)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    LT_UNROLL(1)
+    for (int i = ALL - 1 - warp; i < 4 * TOKENS; i += ALL) {
+        const bf16 *const from = x + (size_t)(i / 4) * STRIDE + CHANNELS + i / 2 % 2 * K;
+        const float of = gate_slice(slices[i / 2], from, i % 2, lane);
+        if (lane == 0 && i % 2 == 0) scale[i / 2] = of;
+    }
+}
+
+// The products of tile i with the tokens t0 to t0 + 7, rounded to bf16, at the places of what becomes of them.
+// parts: of its weights.
+LT_DEV void gates_multiply(float *tokens, gate_value (*slices)[ROW], const float *scale, const gate_weight *w,
+                           u32 (*parts)[PRODUCTS][4], const gate_tile *of, int i, int t0, int head)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, which = i / (D / 16);
+    float sum[2][4] = {{0}};  // of even and of odd chunks, which need not wait for each other
+    LT_UNROLL(EARLY ? CHUNKS : 2)
+    for (int c = 0; c < CHUNKS; c++) {
+        uint4 packed[2];
+        u32 late[PRODUCTS][4];
+        if (!EARLY) gate_load(packed, w, tile_of(i, head), c, lane), gate_unpack(late, packed);
+        gate_multiply(sum[c % 2], EARLY ? parts[c] : late, slices + 2 * t0 + which, 2, TOKENS - t0, c, lane);
+    }
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        const int m = t0 + 2 * t + j % 2, d = i % (D / 16) * 16 + g + j / 2 * 8;
+        if (m >= TOKENS) continue;
+        const float product = (sum[0][j] + sum[1][j]) * (scale[2 * m + which] * of->scale[j / 2]);
+        tokens[m * TOKEN + 4 * d + (which == 0 ? DECAY : FACTOR)] = lt_bf16_f32(lt_f32_bf16(product));
+    }
+}
+
+// Tile i of the block: decays of f, factors of the norm of g. A warp has one.
+LT_DEV void gates_make(float *tokens, gate_value (*slices)[ROW], const float *scale, const gate_weight *w,
+                       u32 (*parts)[PRODUCTS][4], const gate_tile *of, float rate, int i, int head)
+{
+    const int lane = threadIdx.x % 32, d = i % (D / 16) * 16 + lane % 16;
+    LT_UNROLL(1)
+    for (int t = 0; t < TOKENS; t += 8) gates_multiply(tokens, slices, scale, w, parts, of, i, t, head);
+    __syncwarp();
+    LT_UNROLL(1)
+    for (int m = lane / 16; m < TOKENS; m += 2) {
+        float *const at = tokens + m * TOKEN + 4 * d + (i < D / 16 ? DECAY : FACTOR);
+        const float share = lt_sigmoid(i < D / 16 ? rate * (*at + of->aside) : *at);
+        *at = i < D / 16 ? lt_exp(-5.0f * share) : of->aside * share;
+    }
+}
+
+// Beta, of a token a helper's thread, and zeros behind the head's channels.
+LT_DEV void rest_make(float *tokens, bf16 logit)
+{
+    const int j = threadIdx.x - THREADS;
+    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
+    for (int i = j; i < 4 * TOKENS * (DEPTH - D); i += 32 * HELPERS)
+        tokens[i / (4 * (DEPTH - D)) * TOKEN + 4 * D + i % (4 * (DEPTH - D))] = 0.0f;
+}
+
+// ---- a token ----
+
+// One of the sums of a token's queries and keys. A warp has one.
+LT_DEV void token_scale(float *token, int which, int lane)
+{
+    float sum = 0.0f;
+    LT_UNROLL(LANES)
+    for (int i = 0; i < LANES; i++) {
+        const int k = lane + 32 * i;
+        if (k >= D) continue;
+        const float query = token[4 * k + QUERY], key = token[4 * k + KEY];
+        sum = fmaf(which == KEY_SCALE ? key : query, which == QUERY_SCALE ? query : key, sum);
+    }
+    sum = lt_warp_sum(sum);
+    if (which != PRODUCT) sum = 1.0f / sqrtf((sum + 1e-6f) * (which == KEY_SCALE ? 1.0f : (float)D));
+    if (lane == 0) token[which] = sum;
+}
+
+// Its decay, and the two dots with the state: a warp's. In its butterfly a lane keeps half of what it has.
+LT_DEV void token_dots(float (*s)[4], const float *token, float *room, int k0)
+{
+    const int lane = threadIdx.x % 32;
+    float dot[8] = {0};  // with keys, of four columns, then with queries
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        const float4 in = lt_ld128f(token + 4 * (k0 + i));
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            s[i][j] *= in.z;
+            dot[4 + j] = fmaf(s[i][j], in.x, dot[4 + j]);
+            dot[j] = fmaf(s[i][j], in.y, dot[j]);
+        }
+    }
+    LT_UNROLL(2)
+    for (int o = 16; o >= COLS; o /= 2) {
+        LT_UNROLL(4)
+        for (int j = 0; j < o / 4; j++) {
+            const float give = lane & o ? dot[j] : dot[j + o / 4], keep = lane & o ? dot[j + o / 4] : dot[j];
+            dot[j] = keep + lt_shfl_xor_f32(0xffffffffu, give, o);
+        }
+    }
+    float *const to = room + lane % COLS * 4 + (COLS < 32 && lane & 16 ? 4 * COLS : 0) + (COLS < 16 ? lane / 4 & 2 : 0);
+    LT_UNROLL(8)
+    for (int j = 0; j < COLS / 4; j++) to[j / 4 * 4 * COLS + j % 4] = dot[j];
+}
+
+LT_DEV float delta_of(float value, float dot, float4 scales)
+{
+    return (value - dot * scales.x) * scales.y;
+}
+
+// The warps' dots meet, and the state takes the token in.
+LT_DEV void token_add(float (*s)[4], const float *token, float (*room)[8 * COLS], int k0)
+{
+    const int column = threadIdx.x % COLS * 4;
+    const float4 scales = lt_ld128f(token + KEY_SCALE);
+    float value[4], change[4];
+    load4(value, token + VALUE + column);
+    load4(change, room[0] + column);
+    LT_UNROLL(WARPS)
+    for (int w = 1; w < WARPS; w++) {
+        float more[4];
+        load4(more, room[w] + column);
+        for (int j = 0; j < 4; j++) change[j] += more[j];
+    }
+    for (int j = 0; j < 4; j++) change[j] = delta_of(value[j], change[j], scales) * scales.x;
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) s[i][j] = fmaf(token[4 * (k0 + i) + KEY], change[j], s[i][j]);
+    }
+}
+
+// o of the block's columns, and the sum of its squares. A warp has one.
+LT_DEV float token_out(float *token, float (*room)[8 * COLS], int lane)
+{
+    const float4 scales = lt_ld128f(token + KEY_SCALE);
+    const float product = scales.w * scales.x * scales.z;
+    float squares = 0.0f;
+    LT_UNROLL(VALUES)
+    for (int i = 0; i < VALUES; i++) {
+        const int column = lane + 32 * i;
+        if (column >= WIDTH) continue;
+        float dot = room[0][column], out = room[0][4 * COLS + column];
+        LT_UNROLL(WARPS)
+        for (int w = 1; w < WARPS; w++) dot += room[w][column], out += room[w][4 * COLS + column];
+        const float o = fmaf(product, delta_of(token[VALUE + column], dot, scales), out * scales.z);
+        token[4 * column + OUT] = o;
+        squares = fmaf(o, o, squares);
+    }
+    return lt_warp_sum(squares);
+}
+
+// The gated norm of a token's o. A warp has one. y: of the block's first column.
+LT_DEV void token_finish(bf16 *y, const float *token, float squares, int lane)
+{
+    const float scale = 1.0f / sqrtf(squares / (float)D + 1e-5f);
+    LT_UNROLL(VALUES)
+    for (int i = 0; i < VALUES; i++) {
+        const int column = lane + 32 * i;
+        if (column < WIDTH) y[column] = lt_f32_bf16(token[4 * column + OUT] * scale * token[4 * column + FACTOR]);
+    }
+}
+
+LT_KERNEL(32 * ALL, 1)
+LT_CLUSTER(SPLIT)
+kda_decode_w8a8__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w8s2(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const e4m3 *w, const float *sw, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
+{
+    LT_DYN_SHARED(float, tokens);
+    LT_SHARED2(float, room, WARPS * (TOKENS > 1 ? 2 : 1), 8 * COLS);
+    LT_SHARED2(gate_value, slices, 2 * TOKENS, ROW);
+    LT_SHARED1(float, scale, 2 * TOKENS);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x / SPLIT, part = part_of();
+    const int is_helper = warp >= WARPS, turn = ALL - 1 - warp, channel = channel_of(head);
+    const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
+    const size_t row = (size_t)blockIdx.y * TOKENS;
+    LT_SHARED1(u64, met, 1);  // the squares from all blocks
+    if (threadIdx.x == THREADS) {
+        lt_mbar_init(met, 1);
+        lt_mbar_fence();
+        lt_mbar_expect(met, 16 * SPLIT * TOKENS);
+    }
+    __syncwarp();
+    lt_cluster_begin();
+    const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
+    float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
+    float *const past = window + ((i64)from * CHANNELS + channel) * 4;
+    float tap[4] = {0}, now[4] = {0}, s[STEPS][4], rate = 0.0f;
+    bf16 in[TOGETHER], logit = lt_f32_bf16(0.0f);
+    u32 parts[CHUNKS][PRODUCTS][4];
+    gate_tile of;
+
+    if (from >= 0 && channel >= 0) {
+        load4(tap, taps + (size_t)channel * 4);
+        load4(now, past);
+    }
+    if (from >= 0 && !is_helper) state_load(s, mine, k0, column);
+    if (warp < GATES) {
+        tile_load(&of, w, sw, dt_bias, norm, warp, head);
+        rate = a_log[head];
+    }
+    lt_pdl_wait();
+    lt_pdl_launch();
+    x += row * STRIDE;
+    if (is_helper && threadIdx.x - THREADS < TOKENS)
+        logit = x[(size_t)(threadIdx.x - THREADS) * STRIDE + CHANNELS + 2 * K + head];
+    if (channel >= 0) inputs_read(in, x + channel, 0);
+    if (warp < GATES) {  // while x comes
+        LT_UNROLL(CHUNKS)
+        for (int c = 0; c < CHUNKS && EARLY; c++) gate_unpack(parts[c], of.packed[c]);
+        rate = lt_exp(rate);
+    }
+    slices_make(slices, scale, x);
+    if (own < 0) return;
+    LT_UNROLL(1)
+    for (int t = 0; t < TOKENS && channel >= 0; t++) {
+        if (TOKENS > TOGETHER && t > 0 && t % TOGETHER == 0) inputs_read(in, x + channel, t);
+        tokens[t * TOKEN + word_of_channel()] = convolve(now, tap, lt_bf16_f32(in[t % TOGETHER]));
+        const int to = snaps[row + t];
+        if (to >= 0 && (part == 0 || channel >= 2 * HEADS * D))
+            store4(window + ((size_t)to * CHANNELS + channel) * 4, now);
+    }
+    __syncthreads();
+    if (warp < GATES) gates_make(tokens, slices, scale, w, parts, &of, rate, warp, head);
+    if (is_helper) rest_make(tokens, logit);
+    for (int i = turn; i < 3 * TOKENS; i += ALL)
+        token_scale(tokens + i / 3 * TOKEN, i % 3 == 0 ? KEY_SCALE : QUERY_SCALE - 1 + i % 3, lane);
+    if (SPLIT > 1) lt_cluster_wait();
+    __syncthreads();
+    y += (row * HEADS + head) * D + part * WIDTH;
+    LT_UNROLL(1)
+    for (int t = 0; t < TOKENS; t++) {
+        float *const token = tokens + t * TOKEN;
+        float(*const here)[8 * COLS] = room + t % 2 * WARPS;
+        if (!is_helper) token_dots(s, token, here[warp], k0);
+        __syncthreads();
+        if (turn == t % HELPERS) {
+            const float squares = token_out(token, here, lane);
+            const uint4 gift = {lt_f32_bits(squares), 0, 0, 0};
+            if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
+        }
+        if (is_helper || column >= WIDTH) continue;
+        token_add(s, token, here, k0);
+        const int to = snaps[row + t];
+        if (to >= 0) state_store(state + ((size_t)to * HEADS + head) * D * D + part * WIDTH, s, k0, column);
+    }
+    if (threadIdx.x < 2 * D)
+        lt_cluster_arrive();  // the window of q and k is read
+    else
+        lt_cluster_begin();
+    if (!is_helper) state_store(mine, s, k0, column);
+    if (is_helper) lt_mbar_wait(met, 0);
+    LT_UNROLL(1)
+    for (int t = turn; t < TOKENS && is_helper; t += HELPERS) {
+        const float *const token = tokens + t * TOKEN;
+        float squares = token[SQUARES];
+        for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];
+        token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
+    }
+    lt_cluster_wait();
+    if (channel >= 0 && (part == 0 || channel >= 2 * HEADS * D)) store4(past, now);
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { kda_decode_w8a8__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w8s2(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const e4m3 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const float **)a[8], *(const bf16 **)a[9], *(const i32 **)a[10], *(const i32 **)a[11]); }
+#endif
