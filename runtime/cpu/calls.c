@@ -24,6 +24,7 @@ const lt_symbol lt_cpu_calls[] = {
     CALL(lt_cpu_pdl_launch),
     CALL(lt_cpu_shuffle),
     CALL(lt_cpu_ballot),
+    CALL(lt_cpu_redux),
     CALL(lt_cpu_warp_reduce),
     CALL(lt_cpu_syncwarp),
     CALL(lt_cpu_ldmatrix_x4),

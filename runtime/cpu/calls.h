@@ -29,6 +29,7 @@ void lt_cpu_cluster_st32(lt_thread *t, const char *file, int line, uint32_t *p, 
 uint32_t lt_cpu_shuffle(lt_thread *t, const char *file, int line, uint32_t mask, uint32_t v,
                         int kind, int arg);
 uint32_t lt_cpu_ballot(lt_thread *t, const char *file, int line, uint32_t mask, int predicate);
+uint32_t lt_cpu_redux(lt_thread *t, const char *file, int line, uint32_t v, int kind);
 float lt_cpu_warp_reduce(lt_thread *t, const char *file, int line, float v, int kind);
 void lt_cpu_syncwarp(lt_thread *t, const char *file, int line, uint32_t mask);
 void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, const void *row,

@@ -179,6 +179,21 @@ static uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t select)
     return to;
 }
 
+static int ones(uint32_t v)
+{
+    return __builtin_popcount(v);
+}
+
+static int zeros_in_front(uint32_t v)
+{
+    return v ? __builtin_clz(v) : 32;
+}
+
+static int lowest_one(uint32_t v)
+{
+    return v ? __builtin_ctz(v) + 1 : 0;
+}
+
 /* ---- what libtcc calls for 64-bit integers and floats ---- */
 
 static float f32_of_u64(uint64_t x)
@@ -218,6 +233,9 @@ const lt_symbol lt_cpu_symbols[] = {
     {"lt_mul_f16x2", (void *)mul_f16x2},
     {"lt_dp4a", (void *)dp4a},
     {"lt_byte_perm", (void *)byte_perm},
+    {"lt_popc", (void *)ones},
+    {"lt_clz", (void *)zeros_in_front},
+    {"lt_ffs", (void *)lowest_one},
     {"lt_exp", (void *)lt_exp},
     {"lt_sigmoid", (void *)lt_sigmoid},
     {"lt_silu", (void *)lt_silu},

@@ -8,11 +8,26 @@
 
 enum { ALL = -1 }; /* the mask of a whole warp, as an int */
 
-typedef enum { SHUFFLE, BALLOT, SUM, MAX, SYNC, LDMATRIX, LDMATRIX_TRANS, MMA } kind;
+typedef enum {
+    SHUFFLE,
+    BALLOT,
+    REDUX_ADD,
+    REDUX_MAX,
+    REDUX_MIN,
+    SUM,
+    MAX,
+    SYNC,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA
+} kind;
 
 static const char *const names[] = {
     [SHUFFLE] = "shuffle",
     [BALLOT] = "lt_ballot",
+    [REDUX_ADD] = "lt_redux_add",
+    [REDUX_MAX] = "lt_redux_max",
+    [REDUX_MIN] = "lt_redux_min",
     [SUM] = "lt_warp_sum",
     [MAX] = "lt_warp_max",
     [SYNC] = "__syncwarp",
@@ -118,6 +133,24 @@ uint32_t lt_cpu_ballot(lt_thread *t, const char *file, int line, uint32_t mask, 
     for (uint32_t m = mask; m; m &= m - 1)
         answer |= c->value[parity][__builtin_ctz(m)] << __builtin_ctz(m);
     return answer;
+}
+
+static uint32_t meet(kind k, uint32_t a, uint32_t b)
+{
+    if (k == REDUX_ADD) return a + b;
+    return (k == REDUX_MAX) == (a > b) ? a : b;
+}
+
+uint32_t lt_cpu_redux(lt_thread *t, const char *file, int line, uint32_t v, int kind_of)
+{
+    const kind k = kind_of == 0 ? REDUX_ADD : kind_of == 1 ? REDUX_MAX : REDUX_MIN;
+    lt_collective *c = arrive(t, (lt_site){file, line}, (uint32_t)ALL, k);
+    const uint32_t *const value = c->value[c->parity];
+    c->value[c->parity][t->lane] = v;
+    wait_for_all(t, c);
+    v = value[0];
+    for (int i = 1; i < 32; i++) v = meet(k, v, value[i]);
+    return v;
 }
 
 /* The butterfly 16, 8, 4, 2, 1 of cuda.h on all lanes at once. */

@@ -66,6 +66,7 @@ LT_DEV e4m3 lt_f32_e4m3(float x) { e4m3 r; r.x = (u8)lt_pack_e4m3(x, 0.0f); retu
 extern u32 lt_fma_bf16x2(u32, u32, u32), lt_mul_bf16x2(u32, u32), lt_fma_f16x2(u32, u32, u32), lt_mul_f16x2(u32, u32);
 extern i32 lt_dp4a(u32, u32, i32);
 extern u32 lt_byte_perm(u32, u32, u32);
+extern int lt_popc(u32), lt_clz(u32), lt_ffs(u32);
 extern float lt_exp(float), lt_sigmoid(float), lt_silu(float);
 
 /* ---- memory ---- */
@@ -91,6 +92,7 @@ LT_DEV const void *lt_cpu_aligned(lt_thread *t, const char *file, int line, cons
 /* kind: 0 lane, 1 xor, 2 down */
 extern u32 lt_cpu_shuffle(lt_thread *, const char *, int, u32 mask, u32 v, int kind, int arg);
 extern u32 lt_cpu_ballot(lt_thread *, const char *, int, u32 mask, int predicate);
+extern u32 lt_cpu_redux(lt_thread *, const char *, int, u32 v, int kind); /* 0 add, 1 max, 2 min */
 extern float lt_cpu_warp_reduce(lt_thread *, const char *, int, float v, int kind); /* 0 sum, 1 max */
 extern void lt_cpu_syncwarp(lt_thread *, const char *, int, u32 mask);
 #define lt_shfl_f32(mask, v, lane) lt_bits_f32(lt_cpu_shuffle(LT_HERE, mask, lt_f32_bits(v), 0, lane))
@@ -100,6 +102,9 @@ extern void lt_cpu_syncwarp(lt_thread *, const char *, int, u32 mask);
 #define lt_shfl_down_f32(mask, v, lanes) lt_bits_f32(lt_cpu_shuffle(LT_HERE, mask, lt_f32_bits(v), 2, lanes))
 #define lt_shfl_down_u32(mask, v, lanes) lt_cpu_shuffle(LT_HERE, mask, v, 2, lanes)
 #define lt_ballot(mask, predicate) lt_cpu_ballot(LT_HERE, mask, predicate)
+#define lt_redux_add(v) lt_cpu_redux(LT_HERE, v, 0)
+#define lt_redux_max(v) lt_cpu_redux(LT_HERE, v, 1)
+#define lt_redux_min(v) lt_cpu_redux(LT_HERE, v, 2)
 #define lt_warp_sum(v) lt_cpu_warp_reduce(LT_HERE, v, 0)
 #define lt_warp_max(v) lt_cpu_warp_reduce(LT_HERE, v, 1)
 #define __syncwarp(...) lt_cpu_syncwarp(LT_HERE, (0xffffffffu, ##__VA_ARGS__))

@@ -100,6 +100,10 @@ LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select)
     return r;
 }
 
+LT_DEV int lt_popc(u32 v) { return __popc(v); }
+LT_DEV int lt_clz(u32 v) { return __clz((int)v); } /* zeros in front; of 0: 32 */
+LT_DEV int lt_ffs(u32 v) { return __ffs((int)v); } /* the lowest one counts from 1; of 0: 0 */
+
 /* ---- memory: 16 bytes need 16-byte alignment, 8 need 8; `once`: read once by a launch, written by none ---- */
 
 LT_DEV uint4 lt_ld128(const void *p) { return *(const uint4 *)p; }
@@ -148,6 +152,9 @@ LT_DEV u32 lt_shfl_xor_u32(u32 mask, u32 v, int bits) { return __shfl_xor_sync(m
 LT_DEV float lt_shfl_down_f32(u32 mask, float v, int lanes) { return __shfl_down_sync(mask, v, lanes); }
 LT_DEV u32 lt_shfl_down_u32(u32 mask, u32 v, int lanes) { return __shfl_down_sync(mask, v, lanes); }
 LT_DEV u32 lt_ballot(u32 mask, int predicate) { return __ballot_sync(mask, predicate); }
+LT_DEV u32 lt_redux_add(u32 v) { return __reduce_add_sync(0xffffffffu, v); } /* one instruction, no butterfly */
+LT_DEV u32 lt_redux_max(u32 v) { return __reduce_max_sync(0xffffffffu, v); }
+LT_DEV u32 lt_redux_min(u32 v) { return __reduce_min_sync(0xffffffffu, v); }
 LT_DEV float lt_warp_sum(float v)
 {
     for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);

@@ -166,9 +166,11 @@ static const char integers_text[] =
     "{\n"
     "    const u32 i = blockIdx.x * 256 + threadIdx.x;\n"
     "    const u32 a = in[3 * i], b = in[3 * i + 1], c = in[3 * i + 2];\n"
-    "    out[3 * i] = (u32)lt_dp4a(a, b, (i32)c);\n"
-    "    out[3 * i + 1] = lt_byte_perm(a, b, c);\n"
-    "    out[3 * i + 2] = lt_byte_perm(a, b, 0x8c3du);\n"
+    "    u32 *o = out + 4 * i;\n"
+    "    o[0] = (u32)lt_dp4a(a, b, (i32)c);\n"
+    "    o[1] = lt_byte_perm(a, b, c);\n"
+    "    o[2] = lt_byte_perm(a, b, 0x8c3du);\n"
+    "    o[3] = (u32)(lt_popc(a) | lt_clz(b & c) << 8 | lt_ffs(b & c) << 16);\n"
     "}\n";
 
 static uint32_t picked_byte(uint32_t a, uint32_t b, uint32_t nibble)
@@ -177,18 +179,34 @@ static uint32_t picked_byte(uint32_t a, uint32_t b, uint32_t nibble)
     return nibble & 8 ? (byte >> 7) * 255 : byte;
 }
 
+/* Every fourth pair of b and c has few ones in common, or none. */
+static void fill_integers(uint32_t *in, size_t words)
+{
+    fill_random(in, words);
+    for (size_t i = 0; i + 2 < words; i += 12)
+        in[i + 2] = ~in[i + 1] | (uint32_t)(i / 12 & 1) << draw() % 32;
+}
+
 static void expect_integers(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
     (void)model;
-    for (size_t i = 0; i < words; i += 3) {
-        int64_t dot = (int32_t)in[i + 2];
-        out[i + 1] = out[i + 2] = 0;
+    for (uint32_t *o = out; o < out + words; o += 4, in += 3) {
+        int64_t dot = (int32_t)in[2];
+        const uint32_t both = in[1] & in[2];
+        uint32_t ones = 0, front = 32, lowest = 0;
+        o[1] = o[2] = 0;
         for (int k = 0; k < 4; k++) {
-            dot += (int8_t)(in[i] >> 8 * k) * (int8_t)(in[i + 1] >> 8 * k);
-            out[i + 1] |= picked_byte(in[i], in[i + 1], in[i + 2] >> 4 * k & 15) << 8 * k;
-            out[i + 2] |= picked_byte(in[i], in[i + 1], 0x8c3du >> 4 * k & 15) << 8 * k;
+            dot += (int8_t)(in[0] >> 8 * k) * (int8_t)(in[1] >> 8 * k);
+            o[1] |= picked_byte(in[0], in[1], in[2] >> 4 * k & 15) << 8 * k;
+            o[2] |= picked_byte(in[0], in[1], 0x8c3du >> 4 * k & 15) << 8 * k;
         }
-        out[i] = (uint32_t)dot;
+        for (uint32_t k = 0; k < 32; k++) {
+            ones += in[0] >> k & 1;
+            if (both >> k & 1) front = 31 - k;
+            if (both >> k & 1 && !lowest) lowest = k + 1;
+        }
+        o[0] = (uint32_t)dot;
+        o[3] = ones | front << 8 | lowest << 16;
     }
 }
 

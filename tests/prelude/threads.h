@@ -47,7 +47,7 @@ static const char warp_text[] =
     "    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
     "    const u32 i = blockIdx.x * 64 + threadIdx.x, all = 0xffffffffu, v = in[i];\n"
     "    const float x = (float)(v & 0xffffu) * 0.37f;\n"
-    "    u32 *o = out + 12 * i;\n"
+    "    u32 *o = out + 15 * i;\n"
     "    o[0] = lt_shfl_u32(all, v, (lane * 7 + 3) % 32);\n"
     "    o[1] = lt_f32_bits(lt_shfl_f32(all, x, 31 - lane));\n"
     "    o[2] = lt_shfl_xor_u32(all, v, 5);\n"
@@ -68,6 +68,9 @@ static const char warp_text[] =
     "    met[threadIdx.x] = v ^ 1u;\n"
     "    __syncwarp();\n"
     "    o[11] = met[warp * 32 + (lane + 2) % 32];\n"
+    "    o[12] = lt_redux_add(v);\n"
+    "    o[13] = lt_redux_max(v);\n"
+    "    o[14] = lt_redux_min(v);\n"
     "}\n";
 
 static float warp_value(uint32_t v)
@@ -110,12 +113,18 @@ static void expect_lane(const uint32_t *in, uint32_t *o, int l)
     o[9] = l < 16 ? in[l ^ 3] + third : in[l ^ 9] + fifth;
     o[10] = in[(l + 1) % 32];
     o[11] = in[(l + 2) % 32] ^ 1;
+    o[12] = o[13] = o[14] = in[0];
+    for (int k = 1; k < 32; k++) {
+        o[12] += in[k];
+        o[13] = in[k] > o[13] ? in[k] : o[13];
+        o[14] = in[k] < o[14] ? in[k] : o[14];
+    }
 }
 
 static void expect_warp(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
     (void)model;
-    for (size_t i = 0; i < words / 12; i++) expect_lane(in + i / 32 * 32, out + 12 * i, i % 32);
+    for (size_t i = 0; i < words / 15; i++) expect_lane(in + i / 32 * 32, out + 15 * i, i % 32);
 }
 
 /* ---- a block ---- */
