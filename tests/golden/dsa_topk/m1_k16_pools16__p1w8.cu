@@ -1,6 +1,6 @@
 /* family dsa_topk rev 2, shape m1_k16_pools16, variant p1w8, class exact */
 // A row's scores lie in the registers of a cluster's threads, as keys: the larger the better. What RANK threads of each
-// full warp reach bounds the K-th best from below; from there on digits of 8 bits narrow the keys among which it is,
+// full warp reach bounds the K-th best from below; from there on digits of 7 bits narrow the keys among which it is,
 // until all of them win or are equal. Counts of a digit go to all blocks of the cluster, so that each knows how many of
 // the winners are in front of its own and writes their ids in order.
 enum { M = 1, K = 16, POOLS = 16, PARTS = 1, WARPS = 8 };
@@ -11,8 +11,10 @@ enum {
     LOADS = (POOLS + PARTS * STRIP - 1) / (PARTS * STRIP),
     EACH = 4 * LOADS,
     SHARE = EACH * THREADS,                                               // of a block
-    DIGIT = 8,
-    BINS = 1 << DIGIT
+    DIGIT = 7,
+    BINS = 1 << DIGIT,
+    OWN = BINS / 32,                                                      // of a lane
+    MOST_DIGITS = 5
 };
 #define ALL 0xffffffffu
 
@@ -105,36 +107,28 @@ LT_DEV void send(u32 (*pairs)[BINS / 2], const u32 *counts)
     }
 }
 
-// Narrows the range to the bin of the rank-th. A warp calls.
+// Narrows the range to the bin of the rank-th: says which one that is, which rank it has there, how many keys are there
+// and, of the blocks in front, how many are better and how many there. A warp calls.
 LT_DEV void narrow(u32 *result, const u32 *counts, u32 (*pairs)[BINS / 2], u32 rank)
 {
     const int lane = threadIdx.x % 32;
-    u32 mine[BINS / 32] = {0}, front[BINS / 32] = {0}, sum = 0, front_sum = 0;
+    u32 mine[OWN] = {0}, front[OWN] = {0}, sum = 0, front_sum = 0;
     if (PARTS > 1) {
         LT_UNROLL(PARTS)
         for (int p = 0; p < PARTS; p++) {
-            const uint4 v = lt_ld128(&pairs[p][lane * 4]);
-            const u32 two[4] = {v.x, v.y, v.z, v.w};
-            LT_UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                mine[2 * i] += two[i] & 0xffff;
-                mine[2 * i + 1] += two[i] >> 16;
-                front[2 * i] += p < (int)blockIdx.x ? two[i] & 0xffff : 0;
-                front[2 * i + 1] += p < (int)blockIdx.x ? two[i] >> 16 : 0;
+            LT_UNROLL(OWN)
+            for (int i = 0; i < OWN; i++) {
+                const u32 two = pairs[p][lane * (OWN / 2) + i / 2];
+                front[i] = p == (int)blockIdx.x ? mine[i] : front[i];
+                mine[i] += i % 2 ? two >> 16 : two & 0xffff;
             }
         }
     } else {
-        LT_UNROLL(2)
-        for (int i = 0; i < 2; i++) {
-            const uint4 v = lt_ld128(counts + lane * 8 + i * 4);
-            mine[i * 4] = v.x;
-            mine[i * 4 + 1] = v.y;
-            mine[i * 4 + 2] = v.z;
-            mine[i * 4 + 3] = v.w;
-        }
+        LT_UNROLL(OWN)
+        for (int i = 0; i < OWN; i++) mine[i] = counts[lane * OWN + i];
     }
-    LT_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
         sum += mine[i];
         front_sum += front[i];
     }
@@ -147,24 +141,20 @@ LT_DEV void narrow(u32 *result, const u32 *counts, u32 (*pairs)[BINS / 2], u32 r
     }
     const int first = lt_ffs(lt_ballot(ALL, up_to >= rank)) - 1;
     u32 before = PARTS > 1 ? lt_redux_add(lane < first ? front_sum : 0) : 0;
+    u32 better = up_to - sum, left = rank - better, in_bin = mine[0], in_front = front[0];
+    int bin = lane * OWN;
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN - 1; i++) {
+        better += mine[i];
+        const int is_past = better < rank;
+        bin += is_past;
+        left = is_past ? rank - better : left;
+        before += is_past ? front[i] : 0;
+        in_bin = is_past ? mine[i + 1] : in_bin;
+        in_front = is_past ? front[i + 1] : in_front;
+    }
     if (lane == first) {
-        u32 left = rank - (up_to - sum);
-        int bin = 0;
-        LT_UNROLL(7)
-        for (int i = 0; i < 7; i++) {
-            if (bin == i && left > mine[i]) {
-                left -= mine[i];
-                before += front[i];
-                bin++;
-            }
-        }
-        u32 in_bin = 0, in_front = 0;
-        LT_UNROLL(8)
-        for (int i = 0; i < 8; i++) {
-            in_bin = bin == i ? mine[i] : in_bin;
-            in_front = bin == i ? front[i] : in_front;
-        }
-        result[0] = lane * 8 + bin;
+        result[0] = bin;
         result[1] = left;
         result[2] = in_bin;
         result[3] = before;
@@ -172,26 +162,20 @@ LT_DEV void narrow(u32 *result, const u32 *counts, u32 (*pairs)[BINS / 2], u32 r
     }
 }
 
-// Ids of the winners, of those that tie the first, in order.
-LT_DEV void write_winners(i32 *to, const u32 *key, range r, u32 (*sums)[WARPS], int from)
+// How many of the keys that `bits` names are in front of the thread's j-th four, in at[j]; all call.
+LT_DEV void count_in_front(u32 *at, u32 bits, u32 (*sums)[WARPS])
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const u32 in_front = (1u << lane) - 1;
-    const int all_win = r.in_range == r.rank;
-    u32 won = 0, tied = 0, own[LOADS];  // bits of key[i]; wins of the lanes in front of this one, ties in the high half
     LT_UNROLL(LOADS)
     for (int j = 0; j < LOADS; j++) {
         u32 sum = 0;
-        own[j] = 0;
+        at[j] = 0;
         LT_UNROLL(4)
         for (int c = 0; c < 4; c++) {
-            const u32 k = key[4 * j + c], at = r.most - k;
-            const int wins = k > r.most || (all_win && at <= r.width), ties = !all_win && at <= r.width;
-            const u32 w = lt_ballot(ALL, wins), t = lt_ballot(ALL, ties);
-            won |= wins ? 1u << (4 * j + c) : 0;
-            tied |= ties ? 1u << (4 * j + c) : 0;
-            own[j] += lt_popc(w & in_front) | lt_popc(t & in_front) << 16;
-            sum += lt_popc(w) | lt_popc(t) << 16;
+            const u32 who = lt_ballot(ALL, bits >> (4 * j + c) & 1);
+            at[j] += lt_popc(who & in_front);
+            sum += lt_popc(who);
         }
         if (lane == 0) sums[j][warp] = sum;
     }
@@ -200,19 +184,33 @@ LT_DEV void write_winners(i32 *to, const u32 *key, range r, u32 (*sums)[WARPS], 
     LT_UNROLL(LOADS)
     for (int j = 0; j < LOADS; j++) {
         const u32 of = lane < WARPS ? sums[j][lane] : 0;
-        u32 at = base + own[j] + lt_redux_add(lane < warp ? of : 0);
+        at[j] += base + lt_redux_add(lane < warp ? of : 0);
         if (LOADS > 1) base += lt_redux_add(of);
-        u32 wins = r.before + (all_win ? r.before_in : 0) + (at & 0xffff), ties = r.before_in + (at >> 16);
-        LT_UNROLL(4)
-        for (int c = 0; c < 4; c++) {
-            const int bit = 4 * j + c;
-            const u32 place = wins + (all_win ? 0 : ties < r.rank ? ties : r.rank);
-            if (won >> bit & 1 || (tied >> bit & 1 && ties < r.rank))
-                to[place] = from + j * STRIP + (int)threadIdx.x * 4 + c;
-            wins += won >> bit & 1;
-            ties += tied >> bit & 1;
+    }
+}
+
+// Ids of the winners, of those that tie the first, in order.
+LT_DEV void write_winners(i32 *to, const u32 *key, range r, u32 (*sums)[WARPS], int from)
+{
+    const int all_win = r.in_range == r.rank;
+    const u32 least = r.most - (all_win ? r.width : 0), front = r.before_in < r.rank ? r.before_in : r.rank;
+    u32 won = 0, at[LOADS];
+    LT_UNROLL(EACH)
+    for (int i = 0; i < EACH; i++) won |= key[i] >= least ? 1u << i : 0;
+    if (!all_win) {
+        u32 tied = 0;
+        LT_UNROLL(EACH)
+        for (int i = 0; i < EACH; i++) tied |= key[i] == least ? 1u << i : 0;
+        count_in_front(at, tied, sums + LOADS);
+        LT_UNROLL(EACH)
+        for (int i = 0; i < EACH; i++) {
+            if (tied >> i & 1 && r.before_in + at[i / 4]++ >= r.rank) won &= ~(1u << i);
         }
     }
+    count_in_front(at, won, sums);
+    LT_UNROLL(EACH)
+    for (int i = 0; i < EACH; i++)
+        if (won >> i & 1) to[r.before + front + at[i / 4]++] = from + i / 4 * STRIP + (int)threadIdx.x * 4 + i % 4;
 }
 
 LT_KERNEL(THREADS, 1)
@@ -222,15 +220,15 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
     const int m = blockIdx.y, part = blockIdx.x, position = positions[m], slot = slots[m];
     const float *row = score + (size_t)m * POOLS;
     i32 *const to = ids + (size_t)m * K;
-    LT_SHARED2(u32, counts, 4, BINS);
+    LT_SHARED2(u32, counts, MOST_DIGITS, BINS);
     LT_SHARED2(u32, bounds, WARPS, 2);
     LT_SHARED2(u32, ends, 8, 2);
-    LT_SHARED2(u32, sums, LOADS, WARPS);
-    LT_SHARED2(u32, result, 4, 8);
-    LT_SHARED2(u32, room, 4 * PARTS, BINS / 2);
+    LT_SHARED2(u32, sums, 2 * LOADS, WARPS);
+    LT_SHARED2(u32, result, MOST_DIGITS, 8);
+    LT_SHARED2(u32, room, MOST_DIGITS * PARTS, BINS / 2);
     u32 key[EACH];
     if (PARTS > 1) lt_cluster_arrive();
-    for (int i = threadIdx.x; i < 4 * BINS; i += THREADS) counts[0][i] = 0;
+    for (int i = threadIdx.x; i < MOST_DIGITS * BINS; i += THREADS) counts[0][i] = 0;
     lt_pdl_wait();
     lt_pdl_launch();
     const int from = part * SHARE;
