@@ -175,11 +175,16 @@ void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes)
     if (t->emu->checker) check(&a);
 }
 
-void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes)
+void lt_access_send(lt_thread *t, const void *pc, const void *to, size_t bytes)
 {
     const access a = {t, pc, to, bytes, true, LT_STAMP_FLIES};
-    lt_access_read(t, pc, from, bytes);
     if (t->emu->checker) check(&a);
+}
+
+void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes)
+{
+    lt_access_read(t, pc, from, bytes);
+    lt_access_send(t, pc, to, bytes);
 }
 
 static void land(lt_emulator *e, const char *to, size_t bytes, unsigned kind, uint32_t tick)

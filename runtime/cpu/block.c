@@ -331,13 +331,13 @@ int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing)
 
 /* ---- the barrier of a cluster ---- */
 
-void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line)
+void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line, int shows)
 {
     if (t->at_cluster)
         lt_fault(t, (lt_site){file, line},
                  "lt_cluster_arrive: a second time before lt_cluster_wait");
     t->at_cluster = true;
-    lt_order_cluster_arrive(t);
+    lt_order_cluster_arrive(t, shows);
 }
 
 /* The block is parked when its last thread comes. */
@@ -472,7 +472,11 @@ static lt_block_end end_block(lt_emulator *e)
     if (e->caught.signal) lt_fault_explain(e);
     if (e->checker) lt_access_explain(e);
     if (*e->fault) return LT_BLOCK_FAULT;
-    if (e->at->state == LT_PARKED) return LT_BLOCK_PARKED;
+    if (e->at->state == LT_PARKED) return LT_BLOCK_WAITS;
+    if (e->kernel->base.cluster > 1 && b->mbarrier_waiters && !b->stopped) {
+        e->at->state = LT_LISTENS;
+        return LT_BLOCK_WAITS;
+    }
     e->at->state = LT_ENDED;
     if (b->stopped) return e->ahead ? LT_BLOCK_ENDED : LT_BLOCK_AGAIN;
     if (b->live)
@@ -490,6 +494,7 @@ static lt_block_end run_ready(lt_emulator *e)
 {
     e->at->state = LT_BEGUN;
     lt_thread *first = take_ready(e);
+    if (!first) return end_block(e);
     enter(e, first);
     e->running = true;
     lt_fiber_switch(&e->main, &first->fiber);
@@ -513,6 +518,15 @@ lt_block_end lt_block_run(lt_emulator *e, size_t index)
 lt_block_end lt_block_resume(lt_emulator *e)
 {
     if (lt_order_resume(e)) return no_memory(e);
-    open_barrier(&e->at->block.barriers[0]);
+    if (!e->lazy)
+        while (lt_copy_land_bulk(e)) {
+        }
+    if (e->at->state == LT_PARKED) open_barrier(&e->at->block.barriers[0]);
     return run_ready(e);
+}
+
+int lt_block_deadlock(lt_emulator *e)
+{
+    report_deadlock(e);
+    return -1;
 }

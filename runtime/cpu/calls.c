@@ -37,6 +37,7 @@ const lt_symbol lt_cpu_calls[] = {
     CALL(lt_cpu_mbar_arrive),
     CALL(lt_cpu_mbar_wait),
     CALL(lt_cpu_bulk_load),
+    CALL(lt_cpu_cluster_send),
     CALL(lt_cpu_bulk_prefetch),
     CALL(lt_cpu_shared),
     CALL(lt_cpu_misaligned),

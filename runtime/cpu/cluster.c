@@ -1,6 +1,6 @@
 /* cluster.c: the blocks of a cluster are there together: each runs until all its threads wait for
- * the others, then the next one does. What one writes into the shared memory of another. A launch
- * without clusters has clusters of one block. */
+ * the others, at the barrier or for what those send, then the next one does. What one writes into
+ * the shared memory of another. A launch without clusters has clusters of one block. */
 #include "calls.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static int note_ended(lt_emulator *e, int count)
 {
     int parked = 0, ended = 0;
     while (e->residents[parked].state != LT_PARKED) parked++;
-    while (ended < count && e->residents[ended].state == LT_PARKED) ended++;
+    while (ended < count && e->residents[ended].state != LT_ENDED) ended++;
     e->at = &e->residents[parked];
     const lt_thread *t = &e->at->threads[0];
     lt_fault_note(e, t, t->site,
@@ -64,42 +64,62 @@ static int note_ended(lt_emulator *e, int count)
     return -1;
 }
 
-/* One turn of each block. How many are parked; -1: a fault, -2: the only one has to begin again. */
-static int run_all(lt_emulator *e, size_t cluster, int count, bool begin)
+static int count_of(const lt_emulator *e, int state)
+{
+    int count = 0;
+    for (int i = 0; i < e->kernel->base.cluster; i++) count += (int)e->residents[i].state == state;
+    return count;
+}
+
+/* Something was sent to a block that listens. */
+static bool can_go_on(const lt_resident *r)
+{
+    return r->state == LT_LISTENS && r->block.bulk_pending;
+}
+
+/* One turn of each block that can go on: of all that begin, or that the barrier opens for. How many
+ * those are; -1: a fault, -2: the only one has to begin again. */
+static int run_all(lt_emulator *e, size_t cluster, int count)
 {
     const int first = e->play.order > 1 ? (int)((lt_block_random(e) >> 20) % (unsigned)count) : 0;
-    int parked = 0;
+    const bool opens = count_of(e, LT_PARKED) == count;
+    int ran = 0;
+    if (opens) lt_order_cluster_open(e);
     for (int i = 0; i < count; i++) {
         const int rank = turn(e, i, count, first);
         e->at = &e->residents[rank];
+        const bool begins = e->at->state == LT_NOT_BEGUN;
+        if (!begins && !opens && !can_go_on(e->at)) continue;
+        ran++;
         const lt_block_end end =
-            begin ? lt_block_run(e, cluster * (size_t)count + (size_t)rank) : lt_block_resume(e);
+            begins ? lt_block_run(e, cluster * (size_t)count + (size_t)rank) : lt_block_resume(e);
         if (end == LT_BLOCK_FAULT) return -1;
         if (end == LT_BLOCK_AGAIN) return -2;
-        parked += end == LT_BLOCK_PARKED;
     }
-    return parked;
+    return ran;
 }
 
 int lt_cluster_run(lt_emulator *e, size_t cluster)
 {
     const int count = e->kernel->base.cluster;
+    int ran;
     for (int i = 0; i < count; i++) e->residents[i].state = LT_NOT_BEGUN;
     lt_order_begin_cluster(e);
-    int parked = run_all(e, cluster, count, true);
-    while (parked == count) {
-        lt_order_cluster_open(e);
-        parked = run_all(e, cluster, count, false);
+    do ran = run_all(e, cluster, count);
+    while (ran > 0);
+    if (ran < 0) return ran == -2 ? 1 : -1;
+    for (int i = 0; i < count; i++) {
+        e->at = &e->residents[i];
+        if (e->at->state == LT_LISTENS) return lt_block_deadlock(e);
     }
-    if (parked > 0) return note_ended(e, count);
-    return parked == -2 ? 1 : parked;
+    return count_of(e, LT_PARKED) ? note_ended(e, count) : 0;
 }
 
 /* ---- what a block writes into another one's shared memory ---- */
 
 static bool is_there(const lt_resident *r)
 {
-    return r->state == LT_BEGUN || r->state == LT_PARKED;
+    return r->state == LT_BEGUN || r->state == LT_PARKED || r->state == LT_LISTENS;
 }
 
 static bool is_own(const lt_emulator *e, const void *p, size_t bytes) /* of the block that runs */
@@ -107,10 +127,10 @@ static bool is_own(const lt_emulator *e, const void *p, size_t bytes) /* of the 
     return lt_shared_resident(e, p) == (int)(e->at - e->residents) && lt_shared_holds(e, p, bytes);
 }
 
-/* Names what stops a store of `bytes` at p into block `rank`. */
-static _Noreturn void refuse(lt_thread *t, lt_site site, const void *p, uint32_t rank, int bytes)
+/* Names what stops the access of `bytes` at p in block `rank`. */
+static _Noreturn void refuse(lt_thread *t, lt_site site, const char *what, const void *p,
+                             uint32_t rank, int bytes)
 {
-    const char *const what = bytes == 4 ? "lt_cluster_st32" : "lt_cluster_st128";
     lt_emulator *e = t->emu;
     char where[160];
     if (rank >= (uint32_t)e->kernel->base.cluster)
@@ -127,14 +147,21 @@ static _Noreturn void refuse(lt_thread *t, lt_site site, const void *p, uint32_t
              rank, where);
 }
 
-void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, void *p, uint32_t rank,
-                           int bytes)
+void *lt_cluster_place(lt_thread *t, lt_site site, const char *what, void *p, uint32_t rank,
+                       int bytes)
 {
     const lt_emulator *e = t->emu;
     const bool may = rank < (uint32_t)e->kernel->base.cluster &&
                      !((uintptr_t)p % (unsigned)bytes) && is_own(e, p, (size_t)bytes) &&
                      is_there(&e->residents[rank]);
     void *to = may ? lt_shared_other(e, p, &e->residents[rank]) : NULL;
-    if (!to) refuse(t, (lt_site){file, line}, p, rank, bytes);
+    if (!to) refuse(t, site, what, p, rank, bytes);
     return to;
+}
+
+void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, void *p, uint32_t rank,
+                           int bytes)
+{
+    const char *const what = bytes == 4 ? "lt_cluster_st32" : "lt_cluster_st128";
+    return lt_cluster_place(t, (lt_site){file, line}, what, p, rank, bytes);
 }

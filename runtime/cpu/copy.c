@@ -252,17 +252,22 @@ void lt_copy_describe_wait(const lt_thread *t, char *out, size_t size)
 
 /* ---- bulk copies ---- */
 
+static const char *name_bulk(const lt_bulk *c)
+{
+    return c->from ? "lt_bulk_load" : "lt_cluster_send128";
+}
+
 static void land_bulk(lt_emulator *e, lt_bulk *c)
 {
     lt_touch_begin(c->thread, c->site);
-    memcpy(c->to, c->from, c->bytes);
+    memcpy(c->to, c->from ? c->from : (const char *)c->value, c->bytes);
     lt_touch_end(c->thread);
     c->landed = true;
     lt_access_land_bulk(e, c->to, c->bytes, c->mbarrier);
-    mbarrier m = load(c->thread, c->site, "lt_bulk_load", c->mbarrier);
+    mbarrier m = load(c->thread, c->site, name_bulk(c), c->mbarrier);
     m.bytes -= (int32_t)c->bytes;
     if (m.bytes < -MOST_BYTES)
-        lt_fault(c->thread, c->site, "lt_bulk_load: %d bytes more than the mbarrier expects",
+        lt_fault(c->thread, c->site, "%s: %d bytes more than the mbarrier expects", name_bulk(c),
                  -m.bytes);
     store(e, c->mbarrier, m);
 }
@@ -300,6 +305,17 @@ static void check_bulk(lt_thread *t, lt_site site, const char *what, const void 
         lt_fault(t, site, "%s: %u bytes are not a multiple of 16", what, bytes);
 }
 
+/* One more copy into a block. */
+static lt_bulk *add_bulk(lt_thread *t, lt_site site, const char *what, lt_block *b,
+                         const uint64_t *bar)
+{
+    if (load(t, site, what, bar).unfenced)
+        lt_fault(t, site, "%s: no lt_mbar_fence after the mbarrier's init", what);
+    if (b->bulk_count == LT_BULK_COPIES)
+        lt_fault(t, site, "%s: more than %d copies of a block are in flight", what, LT_BULK_COPIES);
+    return &b->bulk[b->bulk_count++];
+}
+
 void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const void *from,
                       uint32_t bytes, uint64_t *bar)
 {
@@ -310,17 +326,29 @@ void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const 
     check_16(t, site, what, to);
     check_shared(t, site, what, to, bytes);
     check_source(t, site, what, from, bytes);
-    if (load(t, site, what, bar).unfenced)
-        lt_fault(t, site, "%s: no lt_mbar_fence after the mbarrier's init", what);
-    if (b->bulk_count == LT_BULK_COPIES)
-        lt_fault(t, site, "%s: more than %d copies of a block are in flight", what, LT_BULK_COPIES);
-    lt_bulk *c = &b->bulk[b->bulk_count++];
-    *c = (lt_bulk){to, from, bytes, bar, t, site, false};
+    lt_bulk *c = add_bulk(t, site, what, b, bar);
+    *c = (lt_bulk){to, from, bytes, bar, t, site, false, {0}};
     lt_access_copy(t, LT_CALLER, to, from, bytes);
     if (t->emu->lazy)
         b->bulk_pending++;
     else
         land_bulk(t->emu, c);
+}
+
+/* Where the text puts the value. It lands in the other block's turn. */
+void *lt_cpu_cluster_send(lt_thread *t, const char *file, int line, void *p, uint32_t rank,
+                          uint64_t *bar)
+{
+    static const char what[] = "lt_cluster_send128";
+    const lt_site site = {file, line};
+    char *to = lt_cluster_place(t, site, what, p, rank, 16);
+    uint64_t *counts = lt_cluster_place(t, site, what, bar, rank, 8);
+    lt_block *b = &t->emu->residents[rank].block;
+    lt_bulk *c = add_bulk(t, site, what, b, counts);
+    *c = (lt_bulk){to, NULL, 16, counts, t, site, false, {0}};
+    lt_access_send(t, LT_CALLER, to, 16);
+    b->bulk_pending++;
+    return c->value;
 }
 
 void lt_cpu_bulk_prefetch(lt_thread *t, const char *file, int line, const void *p, uint32_t bytes)
@@ -333,5 +361,6 @@ void lt_copy_end(lt_emulator *e)
     const lt_block *b = &e->at->block;
     if (b->bulk_count)
         lt_fault_note(e, b->bulk[0].thread, b->bulk[0].site,
-                      "lt_bulk_load: the block ends and nobody has waited for its mbarrier");
+                      "%s: the block ends and nobody has waited for its mbarrier",
+                      name_bulk(b->bulk));
 }

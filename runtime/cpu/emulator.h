@@ -147,6 +147,7 @@ typedef struct {
     lt_thread *thread;
     lt_site site;
     bool landed;
+    _Alignas(16) uint32_t value[4]; /* where from is NULL: another block of the cluster sends it */
 } lt_bulk;
 
 /* ---- a block ---- */
@@ -192,8 +193,10 @@ typedef struct {
 /* ---- a block and all that it needs while it is there: the others of a cluster keep theirs ---- */
 
 typedef struct {
-    enum { LT_NOT_BEGUN, LT_BEGUN, LT_PARKED, LT_ENDED } state; /* parked: waits for its cluster */
-    size_t index;                                               /* of the block in the grid */
+    /* parked: all its threads wait for the cluster; listens: nobody goes on before something comes
+     */
+    enum { LT_NOT_BEGUN, LT_BEGUN, LT_PARKED, LT_LISTENS, LT_ENDED } state;
+    size_t index; /* of the block in the grid */
     lt_thread *ready[LT_QUEUE];
     uint32_t head, tail;
     lt_thread *threads;
@@ -255,11 +258,12 @@ struct lt_emulator {
 
 /* ---- block.c ---- */
 
-typedef enum { LT_BLOCK_FAULT, LT_BLOCK_ENDED, LT_BLOCK_AGAIN, LT_BLOCK_PARKED } lt_block_end;
+typedef enum { LT_BLOCK_FAULT, LT_BLOCK_ENDED, LT_BLOCK_AGAIN, LT_BLOCK_WAITS } lt_block_end;
 
 void lt_block_set_up(lt_emulator *e);                    /* the threads of a launch */
 lt_block_end lt_block_run(lt_emulator *e, size_t index); /* a fault: e->fault says which */
-lt_block_end lt_block_resume(lt_emulator *e);            /* one that was parked */
+lt_block_end lt_block_resume(lt_emulator *e);            /* one that was parked, or listens */
+int lt_block_deadlock(lt_emulator *e);                   /* one that listens in vain: -1 */
 void lt_block_ready(lt_thread *t);                       /* puts it into the queue */
 void lt_block_pause(lt_thread *t); /* runs others; returns when t's turn has come */
 uint64_t lt_block_random(lt_emulator *e);
@@ -269,6 +273,9 @@ uint64_t lt_block_random(lt_emulator *e);
 int lt_residents_open(lt_emulator *e, int count); /* those of a cluster; 0, or -1: no memory */
 void lt_residents_close(lt_emulator *e);
 int lt_cluster_run(lt_emulator *e, size_t cluster); /* 0, 1: to be run again, -1: a fault */
+/* Where p, in a shared array of t's block, is in that of another one. */
+void *lt_cluster_place(lt_thread *t, lt_site site, const char *what, void *p, uint32_t rank,
+                       int bytes);
 
 /* ---- warp.c ---- */
 
@@ -329,6 +336,7 @@ int lt_checker_begin(lt_emulator *e);  /* a launch, or its pass ahead */
 void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_write(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes);
+void lt_access_send(lt_thread *t, const void *pc, const void *to, size_t bytes);
 void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes);
 void lt_access_land(lt_thread *t, const void *to, size_t bytes); /* it was waited for */
 void lt_access_land_bulk(lt_emulator *e, const void *to, size_t bytes, const uint64_t *bar);
@@ -343,7 +351,7 @@ void lt_order_begin_launch(lt_emulator *e);
 int lt_order_begin_block(lt_emulator *e, size_t index); /* -1: no memory */
 int lt_order_resume(lt_emulator *e);                    /* a block that was parked; the same */
 void lt_order_begin_cluster(lt_emulator *e);
-void lt_order_cluster_arrive(const lt_thread *t);
+void lt_order_cluster_arrive(const lt_thread *t, bool shows);
 void lt_order_cluster_open(lt_emulator *e); /* all of its blocks have met */
 void lt_order_barrier(lt_emulator *e);      /* of all threads; it opens */
 void lt_order_last_block(lt_emulator *e, const uint32_t *counter, bool last);

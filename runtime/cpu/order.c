@@ -139,11 +139,11 @@ int lt_order_begin_block(lt_emulator *e, size_t index)
 
 /* ---- what a cluster learns ---- */
 
-void lt_order_cluster_arrive(const lt_thread *t)
+void lt_order_cluster_arrive(const lt_thread *t, bool shows)
 {
     if (!t->emu->checker) return;
     lt_order *o = t->emu->checker->order;
-    o->at->arrived[t->index] = ++o->now;
+    o->at->arrived[t->index] = shows ? ++o->now : o->at->met[t->index];
 }
 
 void lt_order_cluster_open(lt_emulator *e)

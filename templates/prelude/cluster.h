@@ -3,7 +3,9 @@
 #define LT_CLUSTER(n) __cluster_dims__(n, 1, 1) /* behind LT_KERNEL(..) */
 
 /* A barrier of all threads of the cluster in two steps: who is past the wait sees what was written in front of the
- * arrivals. Every thread calls both, and ends behind the wait that follows the last store into its block's arrays. */
+ * arrivals. Every thread calls both, and ends behind the wait that follows the last store into its block's arrays.
+ * lt_cluster_begin is an arrival that shows nothing but the inits in front of lt_mbar_fence: the block is there. */
+LT_DEV void lt_cluster_begin(void) { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 LT_DEV void lt_cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 LT_DEV void lt_cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
@@ -23,4 +25,12 @@ LT_DEV void lt_cluster_st128(void *p, u32 rank, uint4 v)
 {
     asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};"
                  ::"r"(lt_cluster_address(p, rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+/* The same, and nobody waits for it: its 16 bytes count at the mbarrier that bar is in that block. A block may end when
+ * all that it is sent has come. */
+LT_DEV void lt_cluster_send128(void *p, u32 rank, uint4 v, u64 *bar)
+{
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+                 ::"r"(lt_cluster_address(p, rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w),
+                 "r"(lt_cluster_address(bar, rank)) : "memory");
 }

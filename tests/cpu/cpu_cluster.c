@@ -56,6 +56,16 @@ static int run(lt_device *dev, const kernel_case *c, float *y, lt_err *err)
 #define MEET "lt_cluster_arrive();\nlt_cluster_wait();\n"
 #define GIVE(what) "lt_cluster_st32((u32 *)s + t, 1 - rank, lt_f32_bits(" what "));\n"
 
+/* An mbarrier in each block that waits once for `bytes`; p is where the other block's 16 bytes
+ * land. */
+#define BAR(bytes)                                                                                 \
+    "LT_SHARED1(uint4, s, 64); LT_SHARED1(u64, b, 1);\nuint4 v;\n"                                 \
+    "v.x = v.y = v.z = v.w = lt_f32_bits(x[i]);\n"                                                 \
+    "if (t == 0) {\n lt_mbar_init(b, 1);\n lt_mbar_fence();\n lt_mbar_expect(b, " bytes ");\n}\n"  \
+    "lt_cluster_begin();\nlt_cluster_wait();\n"
+#define SEND "lt_cluster_send128(s + t, 1 - rank, v, b);\n"
+#define TAKE "lt_mbar_wait(b, 0);\ny[i] = lt_bits_f32(s[t].z);\n"
+
 static float other(int i) /* the same thread's in the other block */
 {
     return (float)(i ^ THREADS);
@@ -96,6 +106,22 @@ static const kernel_case right_ones[] = {
                "lt_cluster_st128(s + 63 - t, 1 - rank, v);\n" MEET
                "y[i] = s[t].w == 63 - t && s[t].x == s[t].z ? lt_bits_f32(s[t].y) : -1;",
      .right = mirrored},
+    {.name = "what is sent comes by itself", .body = I BAR("1024") SEND TAKE, .right = other},
+    {.name = "to where one is, too",
+     .body = I BAR("1024") "lt_cluster_send128(s + 63 - t, rank, v, b);\nlt_mbar_wait(b, 0);\n"
+                           "y[i ^ 64] = lt_bits_f32(s[63 - t].x);",
+     .right = other},
+    {.name = "one block sends after the other has waited for long",
+     .body = I BAR("1024") "if (rank == 1) lt_mbar_wait(b, 0);\n" SEND TAKE,
+     .right = other},
+    {.name = "answers are sent to those who asked",
+     .body = I BAR(
+         "1024") "LT_SHARED1(uint4, r, 64); LT_SHARED1(u64, c, 1);\nif (t == 0) {\n"
+                 " lt_mbar_init(c, 1);\n lt_mbar_fence();\n lt_mbar_expect(c, 1024);\n}\n" MEET SEND
+                 "lt_mbar_wait(b, 0);\nv.y = s[63 - t].x;\n"
+                 "lt_cluster_send128(r + t, 1 - rank, v, c);\nlt_mbar_wait(c, 0);\n"
+                 "y[i ^ 64] = lt_bits_f32(r[63 - t].y);",
+     .right = other},
     {.name = "the barrier orders buffers",
      .body = I "y[i ^ 64] = x[i];\n" MEET "const float v = y[i];\n" MEET "y[i] = v;",
      .right = other},
@@ -197,6 +223,34 @@ static const kernel_case faults[] = {
      .message =
          "6: block 2, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at t.cut:3 "
          "(only lt_last_block orders blocks)"},
+    {.name = "more is awaited than is sent",
+     .body = I BAR("1040") SEND TAKE,
+     .message = "14: block 0, thread 0: deadlock: 64 threads never end: 64 in lt_mbar_wait at "
+                "t.cut:14 for shared 'b' + 0, parity 0 (to come: 0 of 1 arrivals, 16 bytes) (the "
+                "first is thread 0)"},
+    {.name = "nobody waits for what is sent",
+     .body = I BAR("1024") SEND MEET,
+     .message = "13: block 0, thread 0: lt_cluster_send128: the block ends and nobody has waited "
+                "for its mbarrier"},
+    {.name = "sixteen bytes that are sent to where no mbarrier is",
+     .body = I BAR("1024") "LT_SHARED1(u64, no, 1);\n" MEET
+                           "lt_cluster_send128(s + t, 1 - rank, v, no);\n" TAKE,
+     .message = "16: block 0, thread 0: lt_cluster_send128: shared 'no' + 0 is no mbarrier "
+                "(lt_mbar_init it first, then a barrier of the block)"},
+    {.name = "a place to send to that is not shared",
+     .body = I BAR("1024") "lt_cluster_send128(n + 4, 1 - rank, v, b);\n" TAKE,
+     .message = "13: block 0, thread 0: lt_cluster_send128: 'n' + 16 is not in a shared array of "
+                "the block"},
+    {.name = "what is sent is read before it has come",
+     .checked = true,
+     .body = I BAR("1024") SEND MEET "y[i] = lt_bits_f32(s[t].z);\nlt_mbar_wait(b, 0);",
+     .message = "16: block 0, thread 0: race: reads shared 's' + 8, to which the copy of t.cut:13 "
+                "is made (wait for its mbarrier first)"},
+    {.name = "an arrival that shows nothing",
+     .checked = true,
+     .body = I "y[i] = x[i];\nlt_cluster_begin();\nlt_cluster_wait();\nn[t] = (u32)y[i ^ 64];",
+     .message = "6: block 0, thread 0: race: reads 'y' + 256, which block 1, thread 0 writes at "
+                "t.cut:3 (no lt_cluster_wait orders them)"},
     {.name = "a word that nobody stored",
      .checked = true,
      .body = I "LT_SHARED1(float, s, 64);\n" MEET

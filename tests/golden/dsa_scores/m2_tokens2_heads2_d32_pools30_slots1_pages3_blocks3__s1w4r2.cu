@@ -2,8 +2,8 @@
 // Keys are the 16-row operand of m16n8k16, one page a warp; eight heads are its columns. A pool's key and a head's
 // query are brought to f16 by a power of two, so that the sum of their magnitudes is below 2^15, and are the sum of two
 // of them: three of the four products count, the fourth is below 2^-24. Lane (g, t) holds pools g and g + 8, channels
-// 4 t .. of every 16; queries lie the same way in shared memory. Keys come straight to registers: those of a page's 16
-// channels are free once they are f16, and take the ones of the warp's next page, which so comes while this one is used.
+// 4 t .. of every 16; queries lie the same way in shared memory. Keys come straight to registers: once those of 16
+// channels are f16, their registers take the ones of the warp's next page, which so comes while this one is used.
 enum { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3, BLOCKS = 3, SHARE = 1, WARPS = 4, RESIDENT = 2 };
 enum {
     KEYS = 16,                         // pools of a page
