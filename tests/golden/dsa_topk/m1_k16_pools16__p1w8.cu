@@ -11,10 +11,12 @@ enum {
     LOADS = (POOLS + PARTS * STRIP - 1) / (PARTS * STRIP),
     EACH = 4 * LOADS,
     SHARE = EACH * THREADS,                                               // of a block
+    RANK = (K + PARTS * WARPS - 1) / (PARTS * WARPS),
     DIGIT = 7,
     BINS = 1 << DIGIT,
     OWN = BINS / 32,                                                      // of a lane
-    MOST_DIGITS = 5
+    MOST_DIGITS = 5,
+    SENDS = BINS / 8                                                      // of 16 bytes, a digit's counts
 };
 #define ALL 0xffffffffu
 
@@ -34,13 +36,13 @@ typedef struct {
 } range;
 
 // The range in front of all digits.
-LT_DEV range bound(const u32 *key, u32 (*bounds)[2], u32 (*ends)[2], int pools)
+LT_DEV range bound(const u32 *key, u32 (*bounds)[2], u32 (*ends)[4], u64 *here, int pools)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int whole = pools / SHARE, rest = (pools - whole * SHARE) / 128;
     const int full = whole * WARPS + (rest < WARPS ? rest : WARPS);  // warps whose first strip is
     const int is_full = blockIdx.x * SHARE + (warp + 1) * 128 <= pools;
-    const int votes = full > 0 ? (K + full - 1) / full : 33;
+    const int votes = full == PARTS * WARPS ? RANK : full > 0 ? (K + full - 1) / full : 33;
     u32 best = 0;
     LT_UNROLL(EACH)
     for (int i = 0; i < EACH; i++) best = larger(best, key[i]);
@@ -66,13 +68,12 @@ LT_DEV range bound(const u32 *key, u32 (*bounds)[2], u32 (*ends)[2], int pools)
         if (warp == 0) {
             const u32 a = lt_redux_min(lane < WARPS ? bounds[lane][0] : ALL);
             const u32 b = lt_redux_max(lane < WARPS ? bounds[lane][1] : 0);
-            if (lane < PARTS) {
-                lt_cluster_st32(&ends[blockIdx.x][0], lane, a);
-                lt_cluster_st32(&ends[blockIdx.x][1], lane, b);
-            }
+            uint4 v;
+            v.x = v.z = a;
+            v.y = v.w = b;
+            if (lane < PARTS) lt_cluster_send128(ends[blockIdx.x], lane, v, here);
         }
-        lt_cluster_arrive();
-        lt_cluster_wait();
+        lt_mbar_wait(here, 0);
         least = lt_redux_min(ends[lane % PARTS][0]);
         r.most = lt_redux_max(ends[lane % PARTS][1]);
     } else {
@@ -98,13 +99,17 @@ LT_DEV void count(u32 *counts, const u32 *key, range r, int shift)
 }
 
 // Sends pairs of counts to all blocks.
-LT_DEV void send(u32 (*pairs)[BINS / 2], const u32 *counts)
+LT_DEV void send(u32 (*pairs)[BINS / 2], const u32 *counts, u64 *here)
 {
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < PARTS * (BINS / 2); i += THREADS) {
-        const int b = i % (BINS / 2);
-        lt_cluster_st32(&pairs[blockIdx.x][b], i / (BINS / 2), counts[2 * b] | counts[2 * b + 1] << 16);
-    }
+    const int i = threadIdx.x % SENDS;
+    if (threadIdx.x >= PARTS * SENDS) return;
+    const uint4 a = lt_ld128(counts + i * 8), b = lt_ld128(counts + i * 8 + 4);
+    uint4 v;
+    v.x = a.x | a.y << 16;
+    v.y = a.z | a.w << 16;
+    v.z = b.x | b.y << 16;
+    v.w = b.z | b.w << 16;
+    lt_cluster_send128(&pairs[blockIdx.x][i * 4], threadIdx.x / SENDS, v, here);
 }
 
 // Narrows the range to the bin of the rank-th: says which one that is, which rank it has there, how many keys are there
@@ -222,12 +227,20 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
     i32 *const to = ids + (size_t)m * K;
     LT_SHARED2(u32, counts, MOST_DIGITS, BINS);
     LT_SHARED2(u32, bounds, WARPS, 2);
-    LT_SHARED2(u32, ends, 8, 2);
+    LT_SHARED2(u32, ends, PARTS, 4);
     LT_SHARED2(u32, sums, 2 * LOADS, WARPS);
     LT_SHARED2(u32, result, MOST_DIGITS, 8);
     LT_SHARED2(u32, room, MOST_DIGITS * PARTS, BINS / 2);
+    LT_SHARED1(u64, here, 1 + MOST_DIGITS);  // what the bounds, and the counts of a digit, come to
     u32 key[EACH];
-    if (PARTS > 1) lt_cluster_arrive();
+    if (PARTS > 1) {
+        if (threadIdx.x == 0) {
+            for (int i = 0; i <= MOST_DIGITS; i++) lt_mbar_init(here + i, 1);
+            lt_mbar_fence();
+            for (int i = 0; i <= MOST_DIGITS; i++) lt_mbar_expect(here + i, 16 * PARTS * (i ? SENDS : 1));
+        }
+        lt_cluster_begin();
+    }
     for (int i = threadIdx.x; i < MOST_DIGITS * BINS; i += THREADS) counts[0][i] = 0;
     lt_pdl_wait();
     lt_pdl_launch();
@@ -255,16 +268,15 @@ dsa_topk__m1_k16_pools16__p1w8(i32 *ids, const float *score, const i32 *position
         key[4 * j + 2] = at + 2 < pools ? key_of(v[j].z) : 0;
         key[4 * j + 3] = at + 3 < pools ? key_of(v[j].w) : 0;
     }
-    range r = bound(key, bounds, ends, pools);
+    range r = bound(key, bounds, ends, here, pools);
     LT_UNROLL(1)
     for (int digit = 0;; digit++) {
         const int log2 = 31 - lt_clz(r.width | 1), shift = log2 > DIGIT - 1 ? log2 - (DIGIT - 1) : 0;
         count(counts[digit], key, r, shift);
         __syncthreads();
         if (PARTS > 1) {
-            send(room + digit * PARTS, counts[digit]);
-            lt_cluster_arrive();
-            lt_cluster_wait();
+            send(room + digit * PARTS, counts[digit], here + 1 + digit);
+            if (threadIdx.x < 32) lt_mbar_wait(here + 1 + digit, 0);
         }
         if (threadIdx.x < 32) narrow(result[digit], counts[digit], room + digit * PARTS, r.rank);
         __syncthreads();
