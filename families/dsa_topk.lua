@@ -6,7 +6,7 @@
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local MOST <const> = 16  -- scores of a thread
+local MOST <const> = 8  -- scores of a thread
 
 local HUGE <const> = 0x1.fffffep127
 local ODD <const> = {
@@ -65,13 +65,15 @@ return family("dsa_topk", {
         { "slots", "i32", { "M" } },  -- -1: the row writes nothing
     },
     knobs = {
-        { "parts", 1, 8, 4, 2 },  -- blocks that share a row: a cluster
-        { "warps", 32, 16, 8 },   -- a block
+        { "parts", 1, 8, 4, 2, 16 },  -- blocks that share a row: a cluster
+        { "warps", 32, 16, 8 },       -- a block
     },
     class = function() return "exact" end,
-    keep = function(s, v)
-        return each(s, v) <= MOST
-            and (v.parts * v.warps == 8 or 128 * v.parts * v.warps <= s.POOLS)  -- all have some
+    keep = function(s, v, dev)
+        local warps = v.parts * v.warps
+        return v.parts <= dev.cluster
+            and (warps == 8 or 128 * warps <= s.POOLS)                    -- all have some
+            and (each(s, v) <= MOST or v.parts == 8 and v.warps == 32)    -- which has all it needs
     end,
 
     launch = function(s, v)

@@ -1,9 +1,9 @@
-/* family dsa_topk rev 2, shape m1_k4150_pools8200, variant p2w16, class exact */
+/* family dsa_topk rev 2, shape m1_k4150_pools8200, variant p2w32, class exact */
 // A row's scores lie in the registers of a cluster's threads, as keys: the larger the better. What RANK threads of each
 // full warp reach bounds the K-th best from below; from there on digits of 7 bits narrow the keys among which it is,
 // until all of them win or are equal. Counts of a digit go to all blocks of the cluster, so that each knows how many of
 // the winners are in front of its own and writes their ids in order.
-enum { M = 1, K = 4150, POOLS = 8200, PARTS = 2, WARPS = 16 };
+enum { M = 1, K = 4150, POOLS = 8200, PARTS = 2, WARPS = 32 };
 enum {
     THREADS = 32 * WARPS,
     POOL = 4,                                                             // tokens
@@ -220,7 +220,7 @@ LT_DEV void write_winners(i32 *to, const u32 *key, range r, u32 (*sums)[WARPS], 
 
 LT_KERNEL(THREADS, 1)
 LT_CLUSTER(PARTS)
-dsa_topk__m1_k4150_pools8200__p2w16(i32 *ids, const float *score, const i32 *positions, const i32 *slots)
+dsa_topk__m1_k4150_pools8200__p2w32(i32 *ids, const float *score, const i32 *positions, const i32 *slots)
 {
     const int m = blockIdx.y, part = blockIdx.x, position = positions[m], slot = slots[m];
     const float *row = score + (size_t)m * POOLS;
@@ -292,5 +292,5 @@ dsa_topk__m1_k4150_pools8200__p2w16(i32 *ids, const float *score, const i32 *pos
     write_winners(to, key, r, sums, from);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_topk__m1_k4150_pools8200__p2w16(*(i32 **)a[0], *(const float **)a[1], *(const i32 **)a[2], *(const i32 **)a[3]); }
+void lt_entry(void **a) { dsa_topk__m1_k4150_pools8200__p2w32(*(i32 **)a[0], *(const float **)a[1], *(const i32 **)a[2], *(const i32 **)a[3]); }
 #endif
