@@ -8,13 +8,10 @@ local family = require("gen.family")
 local paged = require("gen.paged")
 
 local KEYS <const> = 16  -- pools of a page, which a warp carries
-local REGISTERS <const> = 2048  -- of a multiprocessor, for each lane of one warp
-local STATIC <const> = 2048     -- bytes of shared memory besides what is counted
+local STATIC <const> = 2048  -- bytes of shared memory besides what is counted
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function tiles(s) return ceil(s.HEADS, 8) end
-
-local function registers(s, v) return 10 * v.share * tiles(s) + 64 end  -- sums, and what else
 
 local function shared(s, v) return v.share * tiles(s) * 8 * s.D * 4 end  -- queries as two f16
 
@@ -57,16 +54,15 @@ return family("dsa_scores", {
     },
     knobs = {
         { "share", 4, 2, 1 },     -- rows that share one read of the keys
-        { "warps", 8, 16, 4 },    -- a block
+        { "warps", 8, 12, 4 },    -- a block
         { "resident", 1, 2 },     -- blocks a multiprocessor
     },
     class = function() return "mma.f16x2" end,
     keep = function(s, v, dev)
-        local warps = v.warps * v.resident
+        local sums = v.share * tiles(s)
         return (v.share == 1 or v.share < 2 * s.TOKENS)       -- all but the last share is full
-            and v.share * tiles(s) <= 16                      -- sums stay in registers
-            and warps <= 16                                   -- a page each in registers
-            and registers(s, v) <= REGISTERS // warps
+            and sums <= 16                                    -- they stay in registers, as does
+            and v.warps * v.resident <= (sums <= 4 and 12 or 8)  -- a page for each warp
             and v.resident * (shared(s, v) + STATIC) <= dev.shared
     end,
 

@@ -1,6 +1,6 @@
 /* family dsa_topk rev 2, shape m1_k16_pools16, variant p1w8, class exact */
 // A row's scores lie in the registers of a cluster's threads, as keys: the larger the better. What RANK threads of each
-// full warp reach bounds the K-th best from below; from there on digits of 7 bits narrow the keys among which it is,
+// full warp reach bounds the K-th best from below; from there on digits of 8 bits narrow the keys among which it is,
 // until all of them win or are equal. Counts of a digit go to all blocks of the cluster, so that each knows how many of
 // the winners are in front of its own and writes their ids in order.
 enum { M = 1, K = 16, POOLS = 16, PARTS = 1, WARPS = 8 };
@@ -12,10 +12,10 @@ enum {
     EACH = 4 * LOADS,
     SHARE = EACH * THREADS,                                               // of a block
     RANK = (K + PARTS * WARPS - 1) / (PARTS * WARPS),
-    DIGIT = 7,
+    DIGIT = 8,
     BINS = 1 << DIGIT,
     OWN = BINS / 32,                                                      // of a lane
-    MOST_DIGITS = 5,
+    MOST_DIGITS = 4,
     SENDS = BINS / 8                                                      // of 16 bytes, a digit's counts
 };
 #define ALL 0xffffffffu
@@ -101,15 +101,17 @@ LT_DEV void count(u32 *counts, const u32 *key, range r, int shift)
 // Sends pairs of counts to all blocks.
 LT_DEV void send(u32 (*pairs)[BINS / 2], const u32 *counts, u64 *here)
 {
-    const int i = threadIdx.x % SENDS;
-    if (threadIdx.x >= PARTS * SENDS) return;
-    const uint4 a = lt_ld128(counts + i * 8), b = lt_ld128(counts + i * 8 + 4);
-    uint4 v;
-    v.x = a.x | a.y << 16;
-    v.y = a.z | a.w << 16;
-    v.z = b.x | b.y << 16;
-    v.w = b.z | b.w << 16;
-    lt_cluster_send128(&pairs[blockIdx.x][i * 4], threadIdx.x / SENDS, v, here);
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < PARTS * SENDS; i += THREADS) {
+        const int from = i % SENDS;
+        const uint4 a = lt_ld128(counts + from * 8), b = lt_ld128(counts + from * 8 + 4);
+        uint4 v;
+        v.x = a.x | a.y << 16;
+        v.y = a.z | a.w << 16;
+        v.z = b.x | b.y << 16;
+        v.w = b.z | b.w << 16;
+        lt_cluster_send128(&pairs[blockIdx.x][from * 4], i / SENDS, v, here);
+    }
 }
 
 // Narrows the range to the bin of the rank-th: says which one that is, which rank it has there, how many keys are there
