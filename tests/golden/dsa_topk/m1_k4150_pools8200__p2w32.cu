@@ -243,7 +243,6 @@ dsa_topk__m1_k4150_pools8200__p2w32(i32 *ids, const float *score, const i32 *pos
         }
         lt_cluster_begin();
     }
-    for (int i = threadIdx.x; i < MOST_DIGITS * BINS; i += THREADS) counts[0][i] = 0;
     lt_pdl_wait();
     lt_pdl_launch();
     const int from = part * SHARE;
@@ -254,6 +253,7 @@ dsa_topk__m1_k4150_pools8200__p2w32(i32 *ids, const float *score, const i32 *pos
         v[j].x = v[j].y = v[j].z = v[j].w = 0.0f;
         if (at < POOLS) v[j] = lt_ld128f(row + at);
     }
+    for (int i = threadIdx.x; i < MOST_DIGITS * BINS; i += THREADS) counts[0][i] = 0;
     int pools = position < 0 ? 0 : (int)(((u32)position + 1) / POOL);
     pools = pools < POOLS ? pools : POOLS;
     if (PARTS > 1) lt_cluster_wait();
