@@ -164,6 +164,8 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__s1w8r1(float *s
     const int stride = WARPS * gridDim.x;
     int page = warp * gridDim.x + blockIdx.x, block = page_block(block_table, slot, page);
     int following = page_block(block_table, slot, page + stride);
+    // A page of the block, while the kernel in front still runs.
+    if (threadIdx.x == 0 && block >= 0) lt_bulk_prefetch_l2(pooled + (size_t)block * STAGE, STAGE * 4);
     lt_pdl_wait();
     lt_pdl_launch();
     float4 asked[TURNS], key[STEPS][2];
