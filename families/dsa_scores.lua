@@ -8,18 +8,12 @@ local family = require("gen.family")
 local paged = require("gen.paged")
 
 local KEYS <const> = 16  -- pools of a page, which a warp carries
-local REGISTERS <const> = 2048  -- of a multiprocessor, for each lane of one warp
-local STATIC <const> = 2048     -- bytes of shared memory besides what is counted
+local STATIC <const> = 2048  -- bytes of shared memory besides what is counted
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function tiles(s) return ceil(s.HEADS, 8) end
 
-local function registers(s, v) return 10 * v.share * tiles(s) + 64 end  -- sums, and what else
-
--- Queries as two f16, and the pages on their way.
-local function shared(s, v)
-    return v.share * tiles(s) * 8 * s.D * 4 + v.warps * v.ahead * KEYS * s.D * 4
-end
+local function shared(s, v) return v.share * tiles(s) * 8 * s.D * 4 end  -- queries as two f16
 
 local function last_pools(s) return s.PAGES * KEYS end
 
@@ -33,7 +27,7 @@ end
 local function slot(s, i) return i % 7 == 5 and -1 or paged.slot(s, i // s.TOKENS) end
 
 return family("dsa_scores", {
-    rev = 1,
+    rev = 2,
     maths = "score[m,p] = sum over h of iw[m,h] (HEADS D)^-0.5 max(0, iq[m,h] . key[p])",
 
     -- TOKENS: rows of one sequence that follow each other; M is a whole number of them
@@ -60,23 +54,20 @@ return family("dsa_scores", {
     },
     knobs = {
         { "share", 4, 2, 1 },     -- rows that share one read of the keys
-        { "warps", 16, 8, 4 },    -- a block
-        { "resident", 1, 2, 4 },  -- blocks a multiprocessor
-        { "ahead", 1, 2, 3 },     -- pages that a warp has on their way
+        { "warps", 8, 12, 4 },    -- a block
+        { "resident", 1, 2 },     -- blocks a multiprocessor
     },
     class = function() return "mma.f16x2" end,
     keep = function(s, v, dev)
-        local warps = v.warps * v.resident
-        local pages = warps * v.ahead
+        local sums = v.share * tiles(s)
         return (v.share == 1 or v.share < 2 * s.TOKENS)       -- all but the last share is full
-            and v.share * tiles(s) <= 16                      -- sums stay in registers
-            and warps <= 16 and pages >= 4 and pages <= 24  -- loads in flight
-            and registers(s, v) <= REGISTERS // warps
+            and sums <= 16                                    -- they stay in registers, as does
+            and v.warps * v.resident <= (sums <= 4 and 12 or 8)  -- a page for each warp
             and v.resident * (shared(s, v) + STATIC) <= dev.shared
     end,
 
     launch = function(s, v, dev)
-        local blocks = math.min(ceil(ceil(s.POOLS, KEYS), v.warps), dev.sms * v.resident)
+        local blocks = math.min(ceil(s.POOLS, KEYS), dev.sms * v.resident)  -- then pages a warp
         local shares = s.M // s.TOKENS * ceil(s.TOKENS, v.share)
         return {
             grid = { blocks, shares, 1 }, block = 32 * v.warps,

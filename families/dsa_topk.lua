@@ -6,9 +6,7 @@
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local HELD <const> = 8         -- scores that a thread keeps aside
-local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
-local STATIC <const> = 17500  -- of those, what doesn't grow
+local MOST <const> = 8  -- scores of a thread
 
 local HUGE <const> = 0x1.fffffep127
 local ODD <const> = {
@@ -30,21 +28,10 @@ local DRAWS <const> = {
     function(_, p) return p % 3 == 0 and -0.0 or 0.0 end,
 }
 
-local function ceil(n, d) return (n + d - 1) // d * d end
-
--- Places for the scores of a block, of its share or of what the others have selected, and bytes of
--- shared memory for them, for what a thread holds and for two bits a place.
-local function share(s, v) return ceil((s.POOLS + v.parts - 1) // v.parts, 4) end
-local function places(s, v)
-    return ceil(math.max(share(s, v), v.parts > 1 and v.parts * s.K or 0), 128 * v.warps)
-end
-local function shared(s, v)
-    return 4 * (places(s, v) + (HELD + 4) * 32 * v.warps) + places(s, v) // 4
-end
-
-local function fits(s, v, bytes)
-    return shared(s, v) + STATIC <= bytes
-        and (v.parts == 1 or share(s, v) >= 2 * (s.K + 4 * v.parts))  -- each block has K
+-- Scores that a thread holds, in whole loads of four.
+local function each(s, v)
+    local threads = 32 * v.warps * v.parts
+    return (s.POOLS + 4 * threads - 1) // (4 * threads) * 4
 end
 
 local function candidates(s, m)
@@ -61,17 +48,14 @@ local function score(s, i, random)
 end
 
 return family("dsa_topk", {
-    rev = 1,
+    rev = 2,
     maths = "ids[m] = the min(K, candidates) pools of the best score, ascending, then -1",
 
     shape = { "M", "K", "POOLS" },
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.POOLS > 131072 then return nil, "more than 131072 pools" end
-        for _, parts in ipairs({ 1, 2, 4, 8, 16 }) do
-            if fits(s, { parts = parts, warps = 8 }, LEAST) then return true end
-        end
-        return nil, "what the blocks of a row select has no room in one"
+        return true
     end,
 
     args = {
@@ -80,26 +64,20 @@ return family("dsa_topk", {
         { "positions", "i32", { "M" } },
         { "slots", "i32", { "M" } },  -- -1: the row writes nothing
     },
-    scratch = function(_, v)
-        if v.parts == 1 then return {} end
-        return {
-            { "candidates", "i32", { "M", v.parts, "K" } },
-            { "arrived", "u32", { "M" } },
-        }
-    end,
     knobs = {
-        { "parts", 1, 4, 8, 16, 2 },  -- blocks that share a row
+        { "parts", 1, 8, 4, 2, 16 },  -- blocks that share a row: a cluster
         { "warps", 32, 16, 8 },       -- a block
     },
     class = function() return "exact" end,
     keep = function(s, v, dev)
-        return (v.warps == 8 or s.POOLS >= 128 * v.warps)
-            and (v.parts == 1 or share(s, v) >= 2048)  -- worth a block
-            and fits(s, v, dev.shared)
+        local warps = v.parts * v.warps
+        return v.parts <= dev.cluster
+            and (warps == 8 or 128 * warps <= s.POOLS)                    -- all have some
+            and (each(s, v) <= MOST or v.parts == 8 and v.warps == 32)    -- which has all it needs
     end,
 
     launch = function(s, v)
-        return { grid = { v.parts, s.M, 1 }, block = 32 * v.warps, shared = shared(s, v) }
+        return { grid = { v.parts, s.M, 1 }, cluster = v.parts, block = 32 * v.warps }
     end,
     work = function(s) return { bytes = 4 * s.M * (s.POOLS + s.K), flops = 0 } end,
 
