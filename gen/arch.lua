@@ -4,15 +4,16 @@
 local arch = {}
 
 -- name, folder of templates, tensor-core model (90: e4m3 mma is emulated by f16 mma), bytes of
--- shared memory a block may use (static and dynamic), threads a multiprocessor holds, nvf4 mma
+-- shared memory a block may use (static and dynamic), threads a multiprocessor holds, blocks a
+-- cluster may have, nvf4 mma
 local ARCHS <const> = {
-    { "sm_90a",  "sm90",  90,  232448, 2048, false },
-    { "sm_100a", "sm100", 90,  232448, 2048, false },
-    { "sm_100f", "sm100", 90,  232448, 2048, false },
-    { "sm_120a", "sm120", 120, 101376, 1536, true },
-    { "sm_120f", "sm120", 120, 101376, 1536, true },
-    { "sm_121a", "sm120", 120, 101376, 1536, true },
-    { "sm_121f", "sm120", 120, 101376, 1536, true },
+    { "sm_90a",  "sm90",  90,  232448, 2048, 16, false },
+    { "sm_100a", "sm100", 90,  232448, 2048, 16, false },
+    { "sm_100f", "sm100", 90,  232448, 2048, 16, false },
+    { "sm_120a", "sm120", 120, 101376, 1536, 8,  true },
+    { "sm_120f", "sm120", 120, 101376, 1536, 8,  true },
+    { "sm_121a", "sm120", 120, 101376, 1536, 8,  true },
+    { "sm_121f", "sm120", 120, 101376, 1536, 8,  true },
 }
 
 arch.names = {}  -- in the table's order, `cpu` last
@@ -27,7 +28,8 @@ local function add(name, row, prelude)
         model = row[3],
         shared = row[4],
         threads_per_sm = row[5],
-        nvf4 = row[6],
+        cluster = row[6],
+        nvf4 = row[7],
     }
 end
 for i, row in ipairs(ARCHS) do
@@ -38,7 +40,8 @@ end
 arch.names[#arch.names + 1] = "cpu"
 add("cpu", ARCHS[1], "cpu")
 
--- { name, text, prelude, folder, model, shared, threads_per_sm, nvf4 }, or nil and a sentence.
+-- { name, text, prelude, folder, model, shared, threads_per_sm, cluster, nvf4 }, or nil and a
+-- sentence.
 function arch.find(name)
     local found = by_name[name]
     if found then return found end
@@ -65,6 +68,7 @@ function arch.device(name, sms)
         sms = sms,
         shared = found.shared,
         threads_per_sm = found.threads_per_sm,
+        cluster = found.cluster,
         nvf4 = found.nvf4,
     }
 end

@@ -7,7 +7,6 @@ local launch = {}
 local WARP <const> = 32
 local MOST_THREADS <const> = 1024                         -- a block
 local MOST_BLOCKS <const> = { 2147483647, 65535, 65535 }  -- x, y, z
-local MOST_CLUSTER <const> = 8                            -- blocks, on every GPU
 local LEGAL <const> = { "grid", "cluster", "block", "shared" }
 
 local function is_count(x, least) return math.type(x) == "integer" and x >= least end
@@ -27,11 +26,11 @@ local function grid_of(raw)
     return grid
 end
 
-local function cluster_fault(cluster, grid)
+local function cluster_fault(cluster, grid, target)
     if cluster == nil then return end
-    if not is_count(cluster, 1) or cluster > MOST_CLUSTER then
-        return ("cluster must be an integer from 1 to %d, got %s"):format(
-            MOST_CLUSTER, message.describe(cluster))
+    if not is_count(cluster, 1) or cluster > target.cluster then
+        return ("cluster must be an integer from 1 to %d on %s, got %s"):format(
+            target.cluster, target.name, message.describe(cluster))
     end
     if grid[1] % cluster ~= 0 then
         return ("grid x is %d, not a whole number of clusters of %d"):format(grid[1], cluster)
@@ -73,7 +72,7 @@ function launch.normal(raw, target)
     if wrong then return nil, wrong end
     local shared = raw.shared == nil and 0 or raw.shared
     local grid, grid_wrong = grid_of(raw.grid)
-    wrong = grid_wrong or cluster_fault(raw.cluster, grid) or block_fault(raw.block)
+    wrong = grid_wrong or cluster_fault(raw.cluster, grid, target) or block_fault(raw.block)
         or shared_fault(shared, target)
     if wrong then return nil, wrong end
     return { grid = grid, cluster = raw.cluster, block = raw.block, shared = shared }

@@ -22,8 +22,8 @@ void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line);
 
 /* cluster.c */
-void lt_cpu_cluster_st32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t rank,
-                         uint32_t v);
+void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, void *p, uint32_t rank,
+                           int bytes);
 
 /* warp.c */
 uint32_t lt_cpu_shuffle(lt_thread *t, const char *file, int line, uint32_t mask, uint32_t v,

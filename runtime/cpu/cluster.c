@@ -102,22 +102,23 @@ static bool is_there(const lt_resident *r)
     return r->state == LT_BEGUN || r->state == LT_PARKED;
 }
 
-static bool is_own(const lt_emulator *e, const void *p) /* in an array of the block that runs */
+static bool is_own(const lt_emulator *e, const void *p, size_t bytes) /* of the block that runs */
 {
-    return lt_shared_resident(e, p) == (int)(e->at - e->residents) && lt_shared_holds(e, p, 4);
+    return lt_shared_resident(e, p) == (int)(e->at - e->residents) && lt_shared_holds(e, p, bytes);
 }
 
-/* Names what stops a store at p into block `rank`. */
-static _Noreturn void refuse(lt_thread *t, lt_site site, const void *p, uint32_t rank)
+/* Names what stops a store of `bytes` at p into block `rank`. */
+static _Noreturn void refuse(lt_thread *t, lt_site site, const void *p, uint32_t rank, int bytes)
 {
-    static const char what[] = "lt_cluster_st32";
+    const char *const what = bytes == 4 ? "lt_cluster_st32" : "lt_cluster_st128";
     lt_emulator *e = t->emu;
     char where[160];
     if (rank >= (uint32_t)e->kernel->base.cluster)
         lt_fault(t, site, "%s: block %u of a cluster of %d", what, rank, e->kernel->base.cluster);
     lt_memory_describe(e, p, where, sizeof where);
-    if ((uintptr_t)p % 4) lt_fault(t, site, "%s: %s is not 4-byte aligned", what, where);
-    if (!is_own(e, p))
+    if ((uintptr_t)p % (unsigned)bytes)
+        lt_fault(t, site, "%s: %s is not %d-byte aligned", what, where, bytes);
+    if (!is_own(e, p, (size_t)bytes))
         lt_fault(t, site, "%s: %s is not in a shared array of the block", what, where);
     if (!is_there(&e->residents[rank]))
         lt_fault(t, site, "%s: block %u of the cluster %s (lt_cluster_wait orders them)", what,
@@ -126,14 +127,14 @@ static _Noreturn void refuse(lt_thread *t, lt_site site, const void *p, uint32_t
              rank, where);
 }
 
-void lt_cpu_cluster_st32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t rank,
-                         uint32_t v)
+void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, void *p, uint32_t rank,
+                           int bytes)
 {
     const lt_emulator *e = t->emu;
-    const bool may = rank < (uint32_t)e->kernel->base.cluster && !((uintptr_t)p % 4) &&
-                     is_own(e, p) && is_there(&e->residents[rank]);
-    uint32_t *to = may ? (void *)lt_shared_other(e, p, &e->residents[rank]) : NULL;
-    if (!to) refuse(t, (lt_site){file, line}, p, rank);
-    lt_access_write(t, LT_CALLER, to, sizeof *to);
-    *to = v;
+    const bool may = rank < (uint32_t)e->kernel->base.cluster &&
+                     !((uintptr_t)p % (unsigned)bytes) && is_own(e, p, (size_t)bytes) &&
+                     is_there(&e->residents[rank]);
+    void *to = may ? lt_shared_other(e, p, &e->residents[rank]) : NULL;
+    if (!to) refuse(t, (lt_site){file, line}, p, rank, bytes);
+    return to;
 }

@@ -32,11 +32,11 @@ typedef struct {
 enum {
     LT_BLOCK_THREADS = 1024,
     LT_BLOCK_WARPS = 32,
-    LT_CLUSTER_BLOCKS = 8, /* of a cluster, on every GPU that has them */
-    LT_QUEUE = 2048,       /* a power of two, larger than a block */
-    LT_COLLECTIVES = 32,   /* masks in flight in a warp: a lane is in one at most */
-    LT_BARRIERS = 16,      /* 0: __syncthreads */
-    LT_COPIES = 256,       /* cp.async copies in flight of a thread */
+    LT_CLUSTER_BLOCKS = 16, /* of a cluster; 8 on some GPUs */
+    LT_QUEUE = 2048,        /* a power of two, larger than a block */
+    LT_COLLECTIVES = 32,    /* masks in flight in a warp: a lane is in one at most */
+    LT_BARRIERS = 16,       /* 0: __syncthreads */
+    LT_COPIES = 256,        /* cp.async copies in flight of a thread */
     LT_COPY_GROUPS = 64,
     LT_BULK_COPIES = 2048, /* in flight of a block */
     LT_UNFENCED = 64,      /* mbarriers between their init and the fence */

@@ -57,7 +57,10 @@ enum {
 
 enum {
     LT_CU_FUNC_MAX_DYNAMIC_SHARED = 8, /* bytes a launch may ask for; 48 KiB until it is set */
+    LT_CU_FUNC_LARGE_CLUSTER = 14,     /* 1: of more than LT_CU_CLUSTER blocks */
 };
+
+enum { LT_CU_CLUSTER = 8 }; /* blocks that a cluster may have on every GPU with clusters */
 
 enum {
     LT_CU_STREAM_NON_BLOCKING = 1,    /* does not wait for the default stream */

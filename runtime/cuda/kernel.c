@@ -49,6 +49,9 @@ static int load_image(lt_cuda_device *d, lt_span image, lt_cuda_kernel *k, lt_er
         lt_cuda_try(d, KernelGetFunction, (&k->function, handle), err) ||
         lt_cuda_try(d, FuncLoad, (k->function), err))
         return -1;
+    if (k->base.cluster > LT_CU_CLUSTER &&
+        lt_cuda_try(d, FuncSetAttribute, (k->function, LT_CU_FUNC_LARGE_CLUSTER, 1), err))
+        return -1;
     return lt_cuda_try(d, FuncSetAttribute,
                        (k->function, LT_CU_FUNC_MAX_DYNAMIC_SHARED, (int)k->shared_most), err);
 }

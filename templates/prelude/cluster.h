@@ -7,10 +7,20 @@
 LT_DEV void lt_cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 LT_DEV void lt_cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-/* To where p, in a shared array of this block, is in that of block `rank`, which has begun. */
-LT_DEV void lt_cluster_st32(u32 *p, u32 rank, u32 v)
+/* Where p, in a shared array of this block, is in that of block `rank`. */
+LT_DEV u32 lt_cluster_address(const void *p, u32 rank)
 {
     u32 to;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(lt_shared_address(p)), "r"(rank));
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+    return to;
+}
+/* To that place, in a block that has begun; 16 bytes need 16-byte alignment. */
+LT_DEV void lt_cluster_st32(u32 *p, u32 rank, u32 v)
+{
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(lt_cluster_address(p, rank)), "r"(v) : "memory");
+}
+LT_DEV void lt_cluster_st128(void *p, u32 rank, uint4 v)
+{
+    asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};"
+                 ::"r"(lt_cluster_address(p, rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }

@@ -126,10 +126,11 @@ extern int lt_cpu_look_again(lt_thread *, const char *, int, int missing);
 
 extern void lt_cpu_cluster_arrive(lt_thread *, const char *, int);
 extern void lt_cpu_cluster_wait(lt_thread *, const char *, int);
-extern void lt_cpu_cluster_st32(lt_thread *, const char *, int, u32 *p, u32 rank, u32 v);
+extern void *lt_cpu_cluster_place(lt_thread *, const char *, int, void *p, u32 rank, int bytes);
 #define lt_cluster_arrive() lt_cpu_cluster_arrive(LT_HERE)
 #define lt_cluster_wait() lt_cpu_cluster_wait(LT_HERE)
-#define lt_cluster_st32(p, rank, v) lt_cpu_cluster_st32(LT_HERE, p, rank, v)
+#define lt_cluster_st32(p, rank, v) (*(u32 *)lt_cpu_cluster_place(LT_HERE, p, rank, 4) = (v))
+#define lt_cluster_st128(p, rank, v) (*(uint4 *)lt_cpu_cluster_place(LT_HERE, p, rank, 16) = (v))
 
 /* ---- asynchronous copies ---- */
 

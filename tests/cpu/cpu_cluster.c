@@ -90,6 +90,12 @@ static const kernel_case right_ones[] = {
                "lt_cluster_st32((u32 *)s + t, rank, lt_f32_bits(x[i ^ 64]));\n__syncthreads();\n"
                "y[i] = s[t];",
      .right = other},
+    {.name = "sixteen bytes at once",
+     .body = I "LT_SHARED1(uint4, s, 64);\nuint4 v;\n"
+               "v.x = v.y = v.z = lt_f32_bits(x[i]); v.w = t;\n" MEET
+               "lt_cluster_st128(s + 63 - t, 1 - rank, v);\n" MEET
+               "y[i] = s[t].w == 63 - t && s[t].x == s[t].z ? lt_bits_f32(s[t].y) : -1;",
+     .right = mirrored},
     {.name = "the barrier orders buffers",
      .body = I "y[i ^ 64] = x[i];\n" MEET "const float v = y[i];\n" MEET "y[i] = v;",
      .right = other},
@@ -143,6 +149,15 @@ static const kernel_case faults[] = {
      .body =
          I "LT_SHARED1(u32, s, 64);\n" MEET "lt_cluster_st32((u32 *)((u8 *)s + 2), 1 - rank, 1);",
      .message = "6: block 0, thread 0: lt_cluster_st32: shared 's' + 2 is not 4-byte aligned"},
+    {.name = "half of sixteen bytes",
+     .body =
+         I "LT_SHARED1(u32, s, 64);\nuint4 v = {0};\n" MEET "lt_cluster_st128(s + 2, 1 - rank, v);",
+     .message = "7: block 0, thread 0: lt_cluster_st128: shared 's' + 8 is not 16-byte aligned"},
+    {.name = "sixteen bytes of which the array has twelve",
+     .body = I "LT_SHARED1(u32, s, 63);\nuint4 v = {0};\n" MEET
+               "lt_cluster_st128(s + 60, 1 - rank, v);",
+     .message = "7: block 0, thread 0: lt_cluster_st128: shared 's' + 240 is not in a shared array "
+                "of the block"},
     {.name = "an array that the other block does not have yet",
      .body = I "" MEET "LT_SHARED1(u32, s, 64);\nlt_cluster_st32(s + t, 1 - rank, 1);",
      .message =
@@ -301,9 +316,9 @@ static void sizes_that_no_cluster_has_are_refused(void **state)
     lt_device *dev = open_device(plays[0], false);
     lt_kernel *k = NULL;
     lt_err err = {""};
-    kernel_job job = {.params = "x y! n!", .cluster = 9};
+    kernel_job job = {.params = "x y! n!", .cluster = 17};
     assert_int_not_equal(kernel_load_job(dev, "k", whole(""), &job, &k, &err), 0);
-    assert_string_equal(err.text, "k: clusters of 9 blocks (at most 8)");
+    assert_string_equal(err.text, "k: clusters of 17 blocks (at most 16)");
     job.cluster = 2;
     assert_int_equal(kernel_load_job(dev, "k", whole(""), &job, &k, &err), 0);
     lt_buffer *b = NULL;

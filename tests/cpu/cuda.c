@@ -290,6 +290,25 @@ static void static_shared_memory_beyond_the_device_is_refused(void **state)
     close_clean(dev);
 }
 
+static void clusters_that_not_every_gpu_has_are_asked_for(void **state)
+{
+    (void)state;
+    lt_cuda_fake *fake = lt_cuda_fake_use();
+    lt_device *dev = open_device();
+    lt_kernel *kernel = NULL;
+    lt_cuda_fake_image image = twice;
+    lt_source src = source_of(&twice);
+    lt_err err;
+    for (int blocks = 8; blocks <= 16; blocks += 8) {
+        image.cluster = (unsigned)blocks;
+        src.cluster = blocks;
+        assert_int_equal(load_image(dev, &image, &src, &kernel, &err), 0);
+        assert_int_equal(fake->large_clusters, blocks > 8);
+        lt_kernel_unload(dev, kernel);
+    }
+    close_clean(dev);
+}
+
 static void an_image_that_is_not_what_the_source_says_is_not_loaded(void **state)
 {
     (void)state;
@@ -598,6 +617,7 @@ int main(void)
         cmocka_unit_test(a_launch_carries_its_sizes_and_addresses),
         cmocka_unit_test(shared_memory_may_reach_the_limit_and_not_pass_it),
         cmocka_unit_test(static_shared_memory_beyond_the_device_is_refused),
+        cmocka_unit_test(clusters_that_not_every_gpu_has_are_asked_for),
         cmocka_unit_test(an_image_that_is_not_what_the_source_says_is_not_loaded),
         cmocka_unit_test(an_image_that_the_driver_refuses_is_told_with_both_architectures),
         cmocka_unit_test(a_fault_kills_the_device_and_every_call_says_so),

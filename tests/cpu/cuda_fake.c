@@ -333,8 +333,12 @@ static lt_cu_result func_set(lt_cu_function function, int attribute, int value)
 {
     enter_or_return("FuncSetAttribute", false);
     (void)function;
-    if (attribute != LT_CU_FUNC_MAX_DYNAMIC_SHARED || value < 0) return LT_CU_INVALID_VALUE;
-    fake.dynamic_most = value;
+    if (attribute == LT_CU_FUNC_MAX_DYNAMIC_SHARED && value >= 0)
+        fake.dynamic_most = value;
+    else if (attribute == LT_CU_FUNC_LARGE_CLUSTER)
+        fake.large_clusters = value;
+    else
+        return LT_CU_INVALID_VALUE;
     return 0;
 }
 
@@ -521,6 +525,7 @@ static void put_own(lt_bytes *f, const lt_cuda_fake_image *what)
     put32(f, 1);
     put32(f, 1);
     put32(f, (uint32_t)(8 * what->params) << 16 | 0x1903);
+    if (what->cluster) put(f, (uint32_t[]){0x000c3d04, what->cluster, 1, 1}, 16);
 }
 
 void lt_cuda_fake_make(lt_bytes *out, const lt_cuda_fake_image *what)

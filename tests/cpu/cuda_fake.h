@@ -32,6 +32,7 @@ typedef struct {
     int launches;                                                     /* kernels run */
     int captures, nodes;                                              /* nodes: of the last one */
     int dynamic_most;         /* what FuncSetAttribute was told */
+    bool large_clusters;      /* too */
     lt_cuda_fake_launch last; /* launched or captured */
 } lt_cuda_fake;
 
@@ -44,7 +45,8 @@ typedef struct {
     const char *kernel;
     int params, threads, sm;
     bool exact;
-    unsigned shared; /* static */
+    unsigned shared;  /* static */
+    unsigned cluster; /* 0: none */
 } lt_cuda_fake_image;
 
 /* A cubin with no code, for the fake and for what reads cubins. */

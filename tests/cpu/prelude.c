@@ -36,8 +36,8 @@ static bool has_name(const names *set, const char *name)
 static bool is_public(const char *word)
 {
     static const char *const internal[] = {
-        "LT_PRAGMA", "LT_MMA", "lt_shared_address",            /* of cuda.h */
-        "lt_thread", "lt_cur", "lt_word",           "LT_HERE", /* of cpu.h */
+        "LT_PRAGMA", "LT_MMA", "lt_shared_address", "lt_cluster_address", /* of cuda.h, cluster.h */
+        "lt_thread", "lt_cur", "lt_word",           "LT_HERE",            /* of cpu.h */
     };
     for (size_t i = 0; i < lt_countof(internal); i++)
         if (strcmp(word, internal[i]) == 0) return false;

@@ -93,10 +93,10 @@ describe("arch", function()
 
     it("knows folder, tensor-core model and limits", function()
         assert.same({ name = "sm_121f", text = "sm_121f", prelude = "cuda", folder = "sm120",
-            model = 120, shared = 101376, threads_per_sm = 1536, nvf4 = true },
+            model = 120, shared = 101376, threads_per_sm = 1536, cluster = 8, nvf4 = true },
             arch.get("sm_121f"))
         assert.same({ name = "cpu", text = "sm_90a", prelude = "cpu", folder = "sm90", model = 90,
-            shared = 232448, threads_per_sm = 2048, nvf4 = false }, arch.get("cpu"))
+            shared = 232448, threads_per_sm = 2048, cluster = 16, nvf4 = false }, arch.get("cpu"))
         assert.same(arch.device("sm_90a", 1), arch.device("cpu", 1))
         assert.same(arch.device("sm_121a", 1), arch.device(arch.on_cpu("sm_121a"), 1))
     end)

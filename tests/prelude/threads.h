@@ -260,27 +260,33 @@ static void expect_put(const uint32_t *in, uint32_t *out, size_t words, int mode
 
 /* ---- asynchronous copies ---- */
 
-/* Each block gives its words to the next one of its cluster. */
+/* Each block gives its words to the next one of its cluster, one by one and four at once. */
 static const char cluster_text[] =
     "LT_KERNEL(64) LT_CLUSTER(4) prelude_cluster(u32 *out, const u32 *in, u32 *work)\n"
     "{\n"
     "    LT_SHARED1(u32, got, 64);\n"
+    "    LT_SHARED1(uint4, fours, 16);\n"
     "    const u32 i = blockIdx.x * 64 + threadIdx.x, rank = blockIdx.x % 4;\n"
     "    lt_cluster_arrive();\n"
     "    const u32 v = in[i];\n"
+    "    const uint4 four = lt_ld128(in + i / 16 * 16 + i % 4 * 4);\n"
     "    lt_cluster_wait();\n"
     "    lt_cluster_st32(got + (threadIdx.x + 5) % 64, (rank + 1) % 4, v);\n"
+    "    if (i % 16 < 4) lt_cluster_st128(fours + threadIdx.x / 16 * 4 + i % 4, (rank + 1) % 4, "
+    "four);\n"
     "    lt_cluster_arrive();\n"
     "    lt_cluster_wait();\n"
-    "    out[i] = got[threadIdx.x];\n"
+    "    out[2 * i] = got[threadIdx.x];\n"
+    "    out[2 * i + 1] = ((const u32 *)fours)[threadIdx.x];\n"
     "}\n";
 
 static void expect_cluster(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
     (void)model;
-    for (size_t i = 0; i < words; i++) {
+    for (size_t i = 0; i < words / 2; i++) {
         const size_t block = i / 64, rank = block % 4, from = block - rank + (rank + 3) % 4;
-        out[i] = in[from * 64 + (i + 59) % 64];
+        out[2 * i] = in[from * 64 + (i + 59) % 64];
+        out[2 * i + 1] = in[from * 64 + i % 64];
     }
 }
 

@@ -40,10 +40,10 @@ return family("x", t)
 local t = base()
 t.launch = function() return { grid = 1, block = 32, shared = 2 ^ 10 } end
 return family("x", t)
--- case: a cluster of more blocks than every GPU has
--- expect: FILE:46: family x: launch: cluster must be an integer from 1 to 8, got the integer 9
+-- case: a cluster of more blocks than the arch has
+-- expect: FILE:46: family x: launch: cluster must be an integer from 1 to 16 on sm_90a, got the integer 17
 local t = base()
-t.launch = function() return { grid = 18, cluster = 9, block = 32 } end
+t.launch = function() return { grid = 34, cluster = 17, block = 32 } end
 return family("x", t)
 -- case: a grid that is not whole clusters
 -- expect: FILE:51: family x: launch: grid x is 3, not a whole number of clusters of 2
