@@ -331,13 +331,14 @@ int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing)
 
 /* ---- the barrier of a cluster ---- */
 
-void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line)
+/* shows: those behind the wait see what t wrote in front of this. */
+void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line, int shows)
 {
     if (t->at_cluster)
-        lt_fault(t, (lt_site){file, line},
-                 "lt_cluster_arrive: a second time before lt_cluster_wait");
+        lt_fault(t, (lt_site){file, line}, "%s: a second time before lt_cluster_wait",
+                 shows ? "lt_cluster_arrive" : "lt_cluster_begin");
     t->at_cluster = true;
-    lt_order_cluster_arrive(t);
+    if (shows) lt_order_cluster_arrive(t);
 }
 
 /* The block is parked when its last thread comes. */
@@ -447,7 +448,7 @@ static int describe_group(const lt_emulator *e, int first, const char *separator
                     t->what, t->site.file, t->site.line, detail, who);
 }
 
-static void report_deadlock(lt_emulator *e)
+void lt_block_report(lt_emulator *e)
 {
     char text[800] = "";
     size_t used = 0;
@@ -472,11 +473,15 @@ static lt_block_end end_block(lt_emulator *e)
     if (e->caught.signal) lt_fault_explain(e);
     if (e->checker) lt_access_explain(e);
     if (*e->fault) return LT_BLOCK_FAULT;
-    if (e->at->state == LT_PARKED) return LT_BLOCK_PARKED;
+    if (e->at->state == LT_PARKED) return LT_BLOCK_WAITS;
+    if (e->kernel->base.cluster > 1 && b->mbarrier_waiters) {
+        e->at->state = LT_STARVED;
+        return LT_BLOCK_WAITS;
+    }
     e->at->state = LT_ENDED;
     if (b->stopped) return e->ahead ? LT_BLOCK_ENDED : LT_BLOCK_AGAIN;
     if (b->live)
-        report_deadlock(e);
+        lt_block_report(e);
     else if (e->ahead)
         lt_fault_note(e, &e->at->threads[0], (lt_site){NULL, 0},
                       "no thread of the block calls lt_pdl_wait, and the launch is programmatic");
@@ -513,6 +518,6 @@ lt_block_end lt_block_run(lt_emulator *e, size_t index)
 lt_block_end lt_block_resume(lt_emulator *e)
 {
     if (lt_order_resume(e)) return no_memory(e);
-    open_barrier(&e->at->block.barriers[0]);
+    if (e->at->state == LT_PARKED) open_barrier(&e->at->block.barriers[0]);
     return run_ready(e);
 }

@@ -20,6 +20,7 @@ const lt_symbol lt_cpu_calls[] = {
     CALL(lt_cpu_cluster_arrive),
     CALL(lt_cpu_cluster_wait),
     CALL(lt_cpu_cluster_place),
+    CALL(lt_cpu_cluster_give),
     CALL(lt_cpu_pdl_wait),
     CALL(lt_cpu_pdl_launch),
     CALL(lt_cpu_shuffle),

@@ -16,13 +16,13 @@ void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t 
                 uint32_t flag);
 uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p);
 int lt_cpu_look_again(lt_thread *t, const char *file, int line, int missing);
-void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line);
+void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line, int shows);
 void lt_cpu_cluster_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line);
 
 /* cluster.c */
-void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, void *p, uint32_t rank,
+void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, const void *p, uint32_t rank,
                            int bytes);
 
 /* warp.c */
@@ -43,6 +43,8 @@ void lt_cpu_cp_wait(lt_thread *t, const char *file, int line, int groups);
 void lt_cpu_mbar_init(lt_thread *t, const char *file, int line, uint64_t *bar, uint32_t arrivals);
 void lt_cpu_mbar_fence(lt_thread *t, const char *file, int line);
 void lt_cpu_mbar_arrive(lt_thread *t, const char *file, int line, uint64_t *bar, uint32_t bytes);
+void lt_cpu_cluster_give(lt_thread *t, const char *file, int line, const void *p, uint32_t rank,
+                         const void *v, const uint64_t *bar);
 void lt_cpu_mbar_wait(lt_thread *t, const char *file, int line, uint64_t *bar, uint32_t parity);
 void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const void *from,
                       uint32_t bytes, uint64_t *bar);

@@ -328,6 +328,30 @@ void lt_cpu_bulk_prefetch(lt_thread *t, const char *file, int line, const void *
     check_bulk(t, (lt_site){file, line}, "lt_bulk_prefetch_l2", p, bytes);
 }
 
+/* ---- what a block gives to another one of its cluster, whose mbarrier counts it ---- */
+
+void lt_cpu_cluster_give(lt_thread *t, const char *file, int line, const void *p, uint32_t rank,
+                         const void *v, const uint64_t *bar)
+{
+    static const char what[] = "lt_cluster_give128";
+    const lt_site site = {file, line};
+    lt_emulator *e = t->emu;
+    lt_resident *const own = e->at;
+    void *to = lt_cluster_place(t, site, what, p, rank, 16);
+    uint64_t *counts = lt_cluster_place(t, site, what, bar, rank, 8);
+    mbarrier m = load(t, site, what, counts);
+    if (m.unfenced) lt_fault(t, site, "%s: no lt_mbar_fence after the mbarrier's init", what);
+    m.bytes -= 16;
+    if (m.bytes < -MOST_BYTES)
+        lt_fault(t, site, "%s: %d bytes more than the mbarrier expects", what, -m.bytes);
+    lt_access_copy(t, LT_CALLER, to, v, 16);
+    memcpy(to, v, 16);
+    lt_cluster_turn(e, &e->residents[rank]);
+    lt_access_land_bulk(e, to, 16, counts);
+    store(e, counts, m);
+    lt_cluster_turn(e, own);
+}
+
 void lt_copy_end(lt_emulator *e)
 {
     const lt_block *b = &e->at->block;

@@ -192,8 +192,15 @@ typedef struct {
 /* ---- a block and all that it needs while it is there: the others of a cluster keep theirs ---- */
 
 typedef struct {
-    enum { LT_NOT_BEGUN, LT_BEGUN, LT_PARKED, LT_ENDED } state; /* parked: waits for its cluster */
-    size_t index;                                               /* of the block in the grid */
+    enum {
+        LT_NOT_BEGUN,
+        LT_BEGUN,
+        LT_PARKED,
+        LT_STARVED,
+        LT_ENDED
+    } state;      /* waits for its cluster:
+parked at the barrier, starved at mbarriers */
+    size_t index; /* of the block in the grid */
     lt_thread *ready[LT_QUEUE];
     uint32_t head, tail;
     lt_thread *threads;
@@ -255,11 +262,12 @@ struct lt_emulator {
 
 /* ---- block.c ---- */
 
-typedef enum { LT_BLOCK_FAULT, LT_BLOCK_ENDED, LT_BLOCK_AGAIN, LT_BLOCK_PARKED } lt_block_end;
+typedef enum { LT_BLOCK_FAULT, LT_BLOCK_ENDED, LT_BLOCK_AGAIN, LT_BLOCK_WAITS } lt_block_end;
 
 void lt_block_set_up(lt_emulator *e);                    /* the threads of a launch */
 lt_block_end lt_block_run(lt_emulator *e, size_t index); /* a fault: e->fault says which */
-lt_block_end lt_block_resume(lt_emulator *e);            /* one that was parked */
+lt_block_end lt_block_resume(lt_emulator *e);            /* one that waited for its cluster */
+void lt_block_report(lt_emulator *e);                    /* a fault: its threads wait for ever */
 void lt_block_ready(lt_thread *t);                       /* puts it into the queue */
 void lt_block_pause(lt_thread *t); /* runs others; returns when t's turn has come */
 uint64_t lt_block_random(lt_emulator *e);
@@ -269,6 +277,10 @@ uint64_t lt_block_random(lt_emulator *e);
 int lt_residents_open(lt_emulator *e, int count); /* those of a cluster; 0, or -1: no memory */
 void lt_residents_close(lt_emulator *e);
 int lt_cluster_run(lt_emulator *e, size_t cluster); /* 0, 1: to be run again, -1: a fault */
+/* Where p, in a shared array of the block that runs, is in block `rank`, which is there. */
+void *lt_cluster_place(lt_thread *t, lt_site site, const char *what, const void *p, uint32_t rank,
+                       int bytes);
+void lt_cluster_turn(lt_emulator *e, lt_resident *r); /* that block's turn, for a moment too */
 
 /* ---- warp.c ---- */
 
@@ -343,6 +355,7 @@ void lt_order_begin_launch(lt_emulator *e);
 int lt_order_begin_block(lt_emulator *e, size_t index); /* -1: no memory */
 int lt_order_resume(lt_emulator *e);                    /* a block that was parked; the same */
 void lt_order_begin_cluster(lt_emulator *e);
+void lt_order_turn(lt_emulator *e); /* of the block e->at */
 void lt_order_cluster_arrive(const lt_thread *t);
 void lt_order_cluster_open(lt_emulator *e); /* all of its blocks have met */
 void lt_order_barrier(lt_emulator *e);      /* of all threads; it opens */

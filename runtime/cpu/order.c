@@ -115,6 +115,13 @@ static const past *last_past(const lt_order *o)
     return &o->past[o->past_count - 1];
 }
 
+void lt_order_turn(lt_emulator *e)
+{
+    if (!e->checker) return;
+    lt_order *o = e->checker->order;
+    o->at = o->blocks[e->at - e->residents];
+}
+
 void lt_order_begin_cluster(lt_emulator *e)
 {
     if (e->checker) e->checker->order->run++;
@@ -128,6 +135,7 @@ int lt_order_begin_block(lt_emulator *e, size_t index)
     b->begin = b->barrier = e->checker->order->now;
     memset(b->warp, 0, sizeof b->warp);
     memset(b->barriers, 0, sizeof b->barriers);
+    memset(b->arrived, 0, sizeof b->arrived);
     memset(b->met, 0, sizeof b->met);
     b->threads = e->at->block.threads;
     b->bulk = 0;
@@ -372,8 +380,8 @@ bool lt_order_knows(const lt_thread *t, lt_stamp s)
     const past *p = find_past(o, s.tick);
     if (p->run != o->run) return b->joined && p->counter == b->joined && s.tick < p->released;
     if (s.kind == LT_STAMP_FLIES) return false;
+    if (s.kind == LT_STAMP_BULK) return s.tick < knows_bulk(b, t);
     if (p->resident != last_past(o)->resident)
         return s.tick < o->blocks[p->resident]->met[s.thread];
-    if (s.kind == LT_STAMP_BULK) return s.tick < knows_bulk(b, t);
     return (int)s.thread == t->index || s.tick < knows(b, t, (int)s.thread);
 }

@@ -4,6 +4,10 @@
 
 /* A barrier of all threads of the cluster in two steps: who is past the wait sees what was written in front of the
  * arrivals. Every thread calls both, and ends behind the wait that follows the last store into its block's arrays. */
+LT_DEV void lt_cluster_begin(void) /* an arrival that shows nothing but fenced mbarriers, and waits for nothing */
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 LT_DEV void lt_cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 LT_DEV void lt_cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
@@ -23,4 +27,13 @@ LT_DEV void lt_cluster_st128(void *p, u32 rank, uint4 v)
 {
     asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};"
                  ::"r"(lt_cluster_address(p, rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+/* 16 bytes to that place, and for the mbarrier that stands there where bar does here: who waits for it sees them. That
+ * block does not end before. v is a variable. */
+LT_DEV void lt_cluster_give128(void *p, u32 rank, uint4 v, u64 *bar)
+{
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
+                 ::"r"(lt_cluster_address(p, rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w),
+                 "r"(lt_cluster_address(bar, rank)) : "memory");
 }

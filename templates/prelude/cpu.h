@@ -124,13 +124,16 @@ extern int lt_cpu_look_again(lt_thread *, const char *, int, int missing);
 
 /* ---- a cluster ---- */
 
-extern void lt_cpu_cluster_arrive(lt_thread *, const char *, int);
+extern void lt_cpu_cluster_arrive(lt_thread *, const char *, int, int shows);
 extern void lt_cpu_cluster_wait(lt_thread *, const char *, int);
-extern void *lt_cpu_cluster_place(lt_thread *, const char *, int, void *p, u32 rank, int bytes);
-#define lt_cluster_arrive() lt_cpu_cluster_arrive(LT_HERE)
+extern void *lt_cpu_cluster_place(lt_thread *, const char *, int, const void *p, u32 rank, int bytes);
+extern void lt_cpu_cluster_give(lt_thread *, const char *, int, const void *p, u32 rank, const void *v, const u64 *bar);
+#define lt_cluster_begin() lt_cpu_cluster_arrive(LT_HERE, 0)
+#define lt_cluster_arrive() lt_cpu_cluster_arrive(LT_HERE, 1)
 #define lt_cluster_wait() lt_cpu_cluster_wait(LT_HERE)
 #define lt_cluster_st32(p, rank, v) (*(u32 *)lt_cpu_cluster_place(LT_HERE, p, rank, 4) = (v))
 #define lt_cluster_st128(p, rank, v) (*(uint4 *)lt_cpu_cluster_place(LT_HERE, p, rank, 16) = (v))
+#define lt_cluster_give128(p, rank, v, bar) lt_cpu_cluster_give(LT_HERE, p, rank, &(v), bar)
 
 /* ---- asynchronous copies ---- */
 

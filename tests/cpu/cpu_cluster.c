@@ -54,6 +54,11 @@ static int run(lt_device *dev, const kernel_case *c, float *y, lt_err *err)
 
 #define I "const int i = blockIdx.x * 64 + threadIdx.x, t = threadIdx.x, rank = blockIdx.x % 2;\n"
 #define MEET "lt_cluster_arrive();\nlt_cluster_wait();\n"
+#define COUNT(bytes)                                                                               \
+    "LT_SHARED1(u64, bar, 1);\nif (t == 0) {\n lt_mbar_init(bar, 1);\n"                            \
+    " lt_mbar_expect(bar, " bytes ");\n lt_mbar_fence();\n}\n"
+#define BEGIN "lt_cluster_begin();\nlt_cluster_wait();\n"
+#define FOUR(what) "uint4 v;\nv.x = v.y = v.z = lt_f32_bits(" what "); v.w = t;\n"
 #define GIVE(what) "lt_cluster_st32((u32 *)s + t, 1 - rank, lt_f32_bits(" what "));\n"
 
 static float other(int i) /* the same thread's in the other block */
@@ -96,6 +101,16 @@ static const kernel_case right_ones[] = {
                "lt_cluster_st128(s + 63 - t, 1 - rank, v);\n" MEET
                "y[i] = s[t].w == 63 - t && s[t].x == s[t].z ? lt_bits_f32(s[t].y) : -1;",
      .right = mirrored},
+    {.name = "each waits for what the other gives",
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") FOUR("x[i]") BEGIN
+     "lt_cluster_give128(s + 63 - t, 1 - rank, v, bar);\nlt_mbar_wait(bar, 0);\n"
+     "y[i] = s[t].w == 63 - t && s[t].x == s[t].z ? lt_bits_f32(s[t].y) : -1;",
+     .right = mirrored},
+    {.name = "one block answers what the other one gives",
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") FOUR("x[i]") BEGIN
+     "if (rank == 0) lt_cluster_give128(s + t, 1, v, bar);\nlt_mbar_wait(bar, 0);\n"
+     "if (rank == 1) lt_cluster_give128(s + t, 0, v, bar);\ny[i] = lt_bits_f32(s[t].x);",
+     .right = other},
     {.name = "the barrier orders buffers",
      .body = I "y[i ^ 64] = x[i];\n" MEET "const float v = y[i];\n" MEET "y[i] = v;",
      .right = other},
@@ -158,6 +173,24 @@ static const kernel_case faults[] = {
                "lt_cluster_st128(s + 60, 1 - rank, v);",
      .message = "7: block 0, thread 0: lt_cluster_st128: shared 's' + 240 is not in a shared array "
                 "of the block"},
+    {.name = "more than anyone gives",
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1040") FOUR("x[i]") BEGIN
+     "lt_cluster_give128(s + t, 1 - rank, v, bar);\nlt_mbar_wait(bar, 0);\n",
+     .message = "15: block 0, thread 0: deadlock: 64 threads never end: 64 in lt_mbar_wait at "
+                "t.cut:15 for shared 'bar' + 0, parity 0 (to come: 0 of 1 arrivals, 16 bytes) "
+                "(the first is thread 0)"},
+    {.name = "an mbarrier that the other block does not have",
+     .body = I
+     "LT_SHARED1(uint4, s, 64);\nLT_SHARED1(u64, bar, 1);\nif (t == 0) bar[0] = 0;\n" FOUR("x[i]")
+         BEGIN "lt_cluster_give128(s + t, 1 - rank, v, bar);\n",
+     .message = "10: block 0, thread 0: lt_cluster_give128: shared 'bar' + 0 is no mbarrier "
+                "(lt_mbar_init it first, then a barrier of the block)"},
+    {.name = "an mbarrier without a fence",
+     .body = I "LT_SHARED1(uint4, s, 64);\nLT_SHARED1(u64, bar, 1);\n"
+               "if (t == 0) lt_mbar_init(bar, 1);\n" FOUR("x[i]") BEGIN
+     "lt_cluster_give128(s + t, 1 - rank, v, bar);\n",
+     .message =
+         "10: block 0, thread 0: lt_cluster_give128: no lt_mbar_fence after the mbarrier's init"},
     {.name = "an array that the other block does not have yet",
      .body = I "" MEET "LT_SHARED1(u32, s, 64);\nlt_cluster_st32(s + t, 1 - rank, 1);",
      .message =
@@ -172,6 +205,25 @@ static const kernel_case faults[] = {
      .message =
          "7: block 1, thread 0: race: writes shared 's' + 0, which block 0, thread 0 reads at "
          "t.cut:8 (no lt_cluster_wait orders them)"},
+    {.name = "what was given and not waited for",
+     .checked = true,
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") FOUR("x[i]") BEGIN
+     "lt_cluster_give128(s + t, 1 - rank, v, bar);\n" MEET "y[i] = lt_bits_f32(s[t].x);\n"
+     "lt_mbar_wait(bar, 0);",
+     .message = "17: block 0, thread 0: race: reads shared 's' + 0, to which the copy of t.cut:14 "
+                "is made (wait for its mbarrier first)"},
+    {.name = "a place that is read when something is given",
+     .checked = true,
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024")
+         FOUR("x[i]") "s[t] = v;\n" BEGIN
+                      "lt_cluster_give128(s + t, 1 - rank, v, bar);\nlt_mbar_wait(bar, 0);",
+     .message = "15: block 0, thread 0: race: writes shared 's' + 0, which block 1, thread 0 "
+                "writes at t.cut:12 (no lt_cluster_wait orders them)"},
+    {.name = "an arrival that shows nothing",
+     .checked = true,
+     .body = I "y[i] = x[i];\n" BEGIN "if (rank == 1) n[t] = (u32)y[i ^ 64];",
+     .message = "6: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
+                "t.cut:3 (no lt_cluster_wait orders them)"},
     {.name = "two blocks that store into one place",
      .checked = true,
      .body = I "LT_SHARED1(float, s, 64);\n" MEET "lt_cluster_st32((u32 *)s + t, 0, 1);\n" MEET,

@@ -124,6 +124,7 @@ class Kernel:
                  image.name.encode())
         if image.launch["shared"]:
             self.ask("cuFuncSetAttribute", self.function, 8, image.launch["shared"])  # the most
+        self.ask("cuFuncSetAttribute", self.function, 14, 1)  # clusters of more than 8 blocks
 
     def ask(self, name, *args):
         result = getattr(self.driver, name)(*args)

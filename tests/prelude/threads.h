@@ -260,33 +260,46 @@ static void expect_put(const uint32_t *in, uint32_t *out, size_t words, int mode
 
 /* ---- asynchronous copies ---- */
 
-/* Each block gives its words to the next one of its cluster, one by one and four at once. */
+/* Each block gives its words to the next one of its cluster: one by one, four at once, and four
+ * that an mbarrier counts. */
 static const char cluster_text[] =
     "LT_KERNEL(64) LT_CLUSTER(4) prelude_cluster(u32 *out, const u32 *in, u32 *work)\n"
     "{\n"
     "    LT_SHARED1(u32, got, 64);\n"
     "    LT_SHARED1(uint4, fours, 16);\n"
+    "    LT_SHARED1(uint4, given, 16);\n"
+    "    LT_SHARED1(u64, bar, 1);\n"
     "    const u32 i = blockIdx.x * 64 + threadIdx.x, rank = blockIdx.x % 4;\n"
-    "    lt_cluster_arrive();\n"
+    "    if (threadIdx.x == 0) {\n"
+    "        lt_mbar_init(bar, 1);\n"
+    "        lt_mbar_expect(bar, 16 * 16);\n"
+    "        lt_mbar_fence();\n"
+    "    }\n"
+    "    lt_cluster_begin();\n"
     "    const u32 v = in[i];\n"
     "    const uint4 four = lt_ld128(in + i / 16 * 16 + i % 4 * 4);\n"
     "    lt_cluster_wait();\n"
     "    lt_cluster_st32(got + (threadIdx.x + 5) % 64, (rank + 1) % 4, v);\n"
     "    if (i % 16 < 4) lt_cluster_st128(fours + threadIdx.x / 16 * 4 + i % 4, (rank + 1) % 4, "
     "four);\n"
+    "    if (i % 16 < 4) lt_cluster_give128(given + threadIdx.x / 16 * 4 + i % 4, (rank + 2) % 4, "
+    "four, bar);\n"
     "    lt_cluster_arrive();\n"
     "    lt_cluster_wait();\n"
-    "    out[2 * i] = got[threadIdx.x];\n"
-    "    out[2 * i + 1] = ((const u32 *)fours)[threadIdx.x];\n"
+    "    lt_mbar_wait(bar, 0);\n"
+    "    out[3 * i] = got[threadIdx.x];\n"
+    "    out[3 * i + 1] = ((const u32 *)fours)[threadIdx.x];\n"
+    "    out[3 * i + 2] = ((const u32 *)given)[threadIdx.x];\n"
     "}\n";
 
 static void expect_cluster(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
     (void)model;
-    for (size_t i = 0; i < words / 2; i++) {
-        const size_t block = i / 64, rank = block % 4, from = block - rank + (rank + 3) % 4;
-        out[2 * i] = in[from * 64 + (i + 59) % 64];
-        out[2 * i + 1] = in[from * 64 + i % 64];
+    for (size_t i = 0; i < words / 3; i++) {
+        const size_t rank = i / 64 % 4, first = i / 64 - rank, from = first + (rank + 3) % 4;
+        out[3 * i] = in[from * 64 + (i + 59) % 64];
+        out[3 * i + 1] = in[from * 64 + i % 64];
+        out[3 * i + 2] = in[(first + (rank + 2) % 4) * 64 + i % 64];
     }
 }
 
