@@ -1,55 +1,43 @@
 -- Attention of absorbed queries over the selected latents: z = QK^-0.5 * q . c of the tokens c that
 -- ids names, p = softmax(z), y = sum of p * c. Ids outside of 0 .. position (-1), and of a page
 -- without a block, are skipped; a row without any gives zeros, one without a slot writes nothing.
--- Bound by WIDTH * D bytes of latents, which every eight heads read again, and by the steps of a
--- launch that depend on each other: ids, block table, latents, products, the meeting of the splits.
+-- Bound by the steps of a launch that depend on each other (ids, block table, latents, products,
+-- the meeting of the parts) and by the latents' way from the L2, which every group of heads goes.
 -- NaN in a query makes NaN of its head, NaN in a latent (code 0x7f) of its row.
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local TILE <const> = 16       -- tokens: rows of m16n8k16
-local OCTET <const> = 8       -- heads: its columns
-local WAVE <const> = 132      -- blocks that an H200 runs at once, at one a multiprocessor
-local MOST <const> = 33       -- blocks that share a row's ids
-local LEAST <const> = 101376  -- bytes of shared memory that every device has for a block
-local STATIC <const> = 2048   -- bytes that don't grow with heads or tokens
+local TILE <const> = 16      -- tokens: rows of m16n8k16
+local OCTET <const> = 8      -- heads: its columns
+local WARPS <const> = 16
+local WAVE <const> = 132     -- blocks of which each has a multiprocessor of an H200
+local LEAST <const> = 101376 -- bytes that every arch has
+local MOST <const> = 32      -- parts
+local STATIC <const> = 5120  -- bytes of rows of the cache, and what doesn't grow
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function group(v) return OCTET * v.octets end
 local function groups(s, v) return ceil(s.HEADS, group(v)) end
-local function tiles(s, v) return ceil(ceil(s.WIDTH, TILE), v.parts) end  -- of a block
+local function tiles(s) return ceil(s.WIDTH, TILE) end
 
--- Latents as they are, those of the slice as f16, queries.
+-- Latents, the parts' sums of y, z of the pieces of D.
 local function shared(s, v)
-    local latent = ceil(s.D, 128) * 128 + 64 + 2 * (s.D // v.slices + 8)
-    return tiles(s, v) * TILE * latent + 2 * group(v) * s.D
+    local tokens, outputs = ceil(tiles(s), v.parts) * TILE, group(v) * (s.D // v.slices)
+    local pieces = s.D % 256 == 0 and 4 or s.D % 128 == 0 and 2 or 1
+    return tokens * ceil(s.D, 128) * 128 + 4 * outputs
+        + 4 * group(v) * (pieces * ceil(tokens, 32) * 32 + 16)
 end
 
--- And weights, what tiles and parts say of each head.
-local function bytes(s, v)
-    local head = 4 * (tiles(s, v) * TILE + 8) + 8 * tiles(s, v) + 12 * v.parts
-    return shared(s, v) + group(v) * head + STATIC
+-- Is there room, and a lane for each token whose row of the cache is looked up?
+local function fits(s, v, most)
+    return shared(s, v) + 16 * group(v) * v.cluster + STATIC <= most
+        and ceil(tiles(s), v.parts) <= 2 * WARPS
 end
 
-local function finest(s)  -- slices of whole 64 columns
-    for _, n in ipairs({ 8, 4, 2 }) do
-        if s.D % (64 * n) == 0 then return n end
-    end
-    return 1
-end
-
--- What every device has room for.
-local function is_least(s, v)
-    return v.octets == 1 and v.parts == MOST and v.slices == finest(s)
-end
-
-local function warps(s, v) return ceil(tiles(s, v), v.each) end
-
--- Is there no room for fewer slices?
-local function is_coarsest(s, v, dev)
-    if v.slices == 1 then return true end
-    local fewer = { octets = v.octets, parts = v.parts, slices = v.slices // 2, each = v.each }
-    return bytes(s, fewer) > dev.shared
+-- As many parts as there are tiles, up to n.
+local function parts_up_to(s, n)
+    while n > tiles(s) do n = n // 2 end
+    return n
 end
 
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
@@ -64,7 +52,7 @@ local function id(s, i, random)
 end
 
 return family("mla_decode", {
-    rev = 1,
+    rev = 2,
     maths = "y[m,h] = sum over a in ids of softmax_a(QK^-0.5 q[m,h] . cache[a]) cache[a]",
 
     -- QK: width of a head before it was absorbed
@@ -72,9 +60,8 @@ return family("mla_decode", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.D % 64 ~= 0 or s.D > 512 then return nil, "D is no multiple of 64 up to 512" end
-        if bytes(s, { parts = MOST, octets = 1, slices = finest(s) }) > LEAST then
-            return nil, "more ids than 33 blocks hold"
-        end
+        local least = { octets = 1, parts = parts_up_to(s, MOST), cluster = 8, slices = 1 }
+        if not fits(s, least, LEAST) then return nil, "more ids than 32 blocks hold" end
         if s.BLOCKS * paged.PAGE > 0x7fffffff then return nil, "more than 2^31 tokens" end
         return true
     end,
@@ -89,35 +76,36 @@ return family("mla_decode", {
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
     scratch = function(s, v)
-        if v.parts == 1 then return {} end
+        local meetings = v.parts // v.cluster
+        if meetings == 1 then return {} end
         local parts = s.M * groups(s, v) * v.slices
         return {
-            { "partial", "f32", { parts, v.parts, group(v), s.D // v.slices } },
-            { "sums", "f32", { parts, v.parts, group(v), 2 } },  -- largest z, sum of exp
-            { "arrived", "u32", { parts } },
+            { "partial", "f32", { parts, meetings, group(v), s.D // v.slices } },
+            -- largest z, sum of exp
+            { "sums", "f32", { parts, meetings, v.cluster, group(v), 2 } },
+            { "arrived", "u32", { parts, v.cluster } },
         }
     end,
     knobs = {
-        { "octets", 3, 1, 2, 4 },              -- of heads, of a block
-        { "parts", 11, 16, 8, 22, MOST, 4, 2, 1 },  -- blocks that share the ids
-        { "slices", 4, 8, 2, 1 },              -- blocks that share the columns of y
-        { "each", 1, 2, 4 },                   -- tiles of a warp
+        { "octets", 1, 2, 3 },              -- of heads, of a block
+        { "parts", 16, MOST, 8, 4, 2, 1 },  -- blocks that share the ids
+        { "cluster", 16, 8, 4, 2, 1 },      -- of parts, that meet in shared memory
+        { "slices", 2, 1 },                 -- blocks that share the columns of y
     },
-    class = function(_, v) return ("mma.f16_%d"):format(v.parts) end,
+    class = function(_, v) return ("mma.f16_%d_%d"):format(v.parts, v.cluster) end,
     keep = function(s, v, dev)
         local blocks = s.M * groups(s, v) * v.slices * v.parts
-        return s.D % (64 * v.slices) == 0
-            and (v.octets == 1 or s.HEADS > 24)  -- few heads leave the wave to the parts
-            and (v.parts == 1 or ceil(s.WIDTH, TILE) >= v.parts)
-            and (blocks <= WAVE or is_coarsest(s, v, dev) or is_least(s, v))
-            and warps(s, v) <= 16 and (v.each == 1 or warps(s, v) >= 4)
-            and bytes(s, v) <= dev.shared
+        return v.cluster == math.min(v.parts, dev.cluster)
+            and (v.parts == parts_up_to(s, 16) or v.parts == parts_up_to(s, MOST) and v.octets < 3)
+            and v.octets <= groups(s, { octets = 1 })
+            and s.D % (64 * v.slices) == 0 and (v.slices == 1 or blocks <= WAVE)
+            and fits(s, v, dev.shared)
     end,
 
     launch = function(s, v)
         return {
-            grid = { v.parts, groups(s, v) * v.slices, s.M }, block = 32 * warps(s, v),
-            shared = shared(s, v),
+            grid = { v.parts, groups(s, v) * v.slices, s.M }, block = 32 * WARPS,
+            cluster = v.cluster > 1 and v.cluster or nil, shared = shared(s, v),
         }
     end,
     work = function(s)
@@ -137,6 +125,8 @@ return family("mla_decode", {
             { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 40,
                 BLOCKS = 44 },
             { M = 2, HEADS = 26, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 4, BLOCKS = 4 },
+            { M = 1, HEADS = 17, D = 256, QK = 128, WIDTH = 530, SLOTS = 1, PAGES = 40,
+                BLOCKS = 44 },
             { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
         },
         real = {
