@@ -70,27 +70,28 @@ LT_DEV void balance_all(float *comb, const float *a)
     for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
 }
 
-// Lane 4 i + j: exp of the logit, over that of the largest of its row.
-LT_DEV float exp_of(const float *mix, int lane)
+// exp of each logit of the rows at mix, over that of the largest of its source. to: shared memory, this warp's.
+LT_DEV void exps_of(float *to, const float *mix, int rows, int lane)
 {
-    float row[4];
-    const float mine = lt_bits_f32(lt_ld32_fresh(mix + lane % 16));
-    LT_UNROLL(4)
-    for (int j = 0; j < 4; j++) row[j] = lt_bits_f32(lt_ld32_fresh(mix + lane % 16 / 4 * 4 + j));
-    const float low = row[1] > row[0] ? row[1] : row[0], high = row[3] > row[2] ? row[3] : row[2];
-    return lt_exp(mine - (high > low ? high : low));
+    LT_UNROLL(1)
+    for (int i = lane; i < 16 * rows; i += 32) {
+        float four[4];
+        const float mine = lt_bits_f32(lt_ld32_fresh(mix + i));
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) four[j] = lt_bits_f32(lt_ld32_fresh(mix + i / 4 * 4 + j));
+        const float low = four[1] > four[0] ? four[1] : four[0], high = four[3] > four[2] ? four[3] : four[2];
+        to[i] = lt_exp(mine - (high > low ? high : low));
+    }
+    __syncwarp();
 }
 
-// comb of the logits at mix: all 16 in every lane. room: 16 floats of shared memory, this warp's.
-LT_DEV void comb_of(float *comb, const float *mix, float *room, int lane)
+// comb of the 16 exps of a row.
+LT_DEV void comb_of(float *comb, const float *exps)
 {
     float a[16];
-    const float mine = exp_of(mix, lane);
-    if (lane < 16) room[lane] = mine;
-    __syncwarp();
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        const float4 four = lt_ld128f(room + 4 * i);
+        const float4 four = lt_ld128f(exps + 4 * i);
         const float by = reciprocal(four.x + four.y + (four.z + four.w));
         a[4 * i] = fmaf(four.x, by, COMB_EPS), a[4 * i + 1] = fmaf(four.y, by, COMB_EPS);
         a[4 * i + 2] = fmaf(four.z, by, COMB_EPS), a[4 * i + 3] = fmaf(four.w, by, COMB_EPS);
@@ -129,7 +130,8 @@ mhc_post_rank_sum__m1_h256_ranks3__w2(float *streams, bf16 *y, const float *post
     LT_SHARED2(float, room, WARPS, 16);
     float4 old[STREAMS], value;
     float comb[STREAMS * STREAMS], of_y[STREAMS];
-    comb_of(comb, mix + m * 16, room[warp], lane);
+    exps_of(room[warp], mix + m * 16, 1, lane);
+    comb_of(comb, room[warp]);
     LT_UNROLL(STREAMS)
     for (int j = 0; j < STREAMS; j++) of_y[j] = lt_bits_f32(lt_ld32_fresh(post + m * STREAMS + j));
     lt_pdl_wait();
