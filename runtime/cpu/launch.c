@@ -5,7 +5,7 @@
  * run for all blocks before anything else, while what launches in flight may write is out of reach
  * and nothing can be written; that pass is thrown away. A sequence that ran to its end once has it
  * no more (replay). In flight is the launch in front, which lets the next one begin after its own
- * wait, when all in front of it have ended; where it does so before, also what is in front of it. */
+ * wait, when all in front of it have ended; where it does so before, those too. */
 #include "emulator.h"
 
 #include <stdlib.h>
