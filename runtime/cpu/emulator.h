@@ -57,8 +57,8 @@ typedef struct lt_cpu_buffer {
     struct lt_cpu_buffer *next, **link;  /* all buffers; link: what points here */
     struct lt_cpu_buffer *next_writable; /* those that the host or the last launch could write */
     uint64_t out_of;                     /* number of the last launch that may write it */
-    uint64_t flight;  /* of the last launch that writes it */
-    char writer[256]; /* that launch's kernel */
+    uint64_t flight;                     /* of the last launch that writes it */
+    char writer[256];                    /* that launch's kernel */
     lt_shadow shadow;
 } lt_cpu_buffer;
 
@@ -223,8 +223,8 @@ struct lt_emulator {
     lt_play play;
     lt_cpu_buffer *buffers, *writable;
     uint64_t launches, flight, landed; /* flights up to `landed` have ended */
-    bool careful;        /* a compile has failed: see tcc.c */
-    lt_checker *checker; /* NULL: the device does not check */
+    bool careful;                      /* a compile has failed: see tcc.c */
+    lt_checker *checker;               /* NULL: the device does not check */
 
     /* the launch */
     lt_cpu_kernel *kernel;
