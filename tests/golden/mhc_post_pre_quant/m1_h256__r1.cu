@@ -1,7 +1,8 @@
-/* family mhc_post_pre_quant rev 2, shape m1_h256, variant r1, class slice128 */
+/* family mhc_post_pre_quant rev 2, shape m1_h256, variant r1, class apart128 */
 // mhc_post of the columns of a block's slice, then mhc_pre of them. All that y has no part in is done in front of the
 // wait: what the site in front wrote was there before the kernel that wrote y began. There x is what comb makes of the
-// streams; y then adds its share to the sums and to the columns. One warp balances comb, and one waits for y.
+// streams; y then adds its share to the columns and, where there is one row, to the sums, which are made before. One
+// warp balances comb, and one waits for y.
 enum { M = 1, H = 256, ROWS = 1 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
 // where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
@@ -138,9 +139,9 @@ LT_DEV float collapsed_scale(const float *gram, const float *pre)
 // too few blocks.
 LT_DEV int other_sum(int n) { return 2 * (int)blockIdx.x + n % 2 + n / 2 * 2 * SLICES; }
 
-// A warp makes two columns a lane of a row, from x of all streams and of norm. Lane k has the gate k of pre; the lanes
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre; the lanes
 // behind them what this block finishes of post and mix, in the first warp of a row. The scales lie behind base.
-LT_DEV u32 finish_columns(float *post, float *mix, const float2 *x, u32 norm, const float *total, const float *base,
+LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, const float *total, const float *base,
                           int is_first, int lane)
 {
     const float by = row_scale(total);
@@ -154,7 +155,10 @@ LT_DEV u32 finish_columns(float *post, float *mix, const float2 *x, u32 norm, co
     LT_UNROLL(STREAMS)
     for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
     LT_UNROLL(STREAMS)
-    for (int i = 0; i < STREAMS; i++) low = fmaf(pre[i], x[i].x, low), high = fmaf(pre[i], x[i].y, high);
+    for (int i = 0; i < STREAMS; i++) {
+        const float2 two = *(const float2 *)(x + i * SLICE);
+        low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
+    }
     const float over = collapsed_scale(total + STREAMS, pre);
     return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
@@ -338,22 +342,25 @@ LT_DEV float4 plus_times(float4 sum, float by, float4 v)
     return sum;
 }
 
-// What a lane's columns of y are multiplied with in a warp's sums: for a dot the sum over streams of gate and fn; for
-// the product of streams a and b, whose columns are x + gate * y, gate of a by x of b and the other way round. Gives
-// what their square is multiplied with there.
-LT_DEV float weigh_y(float4 *by, uint2 (*w)[STREAMS], const float *x, const float *gate, int warp, int lane)
+// What a lane's columns of y are multiplied with in a warp's dots: the sum over streams of gate and fn.
+LT_DEV void weigh_dots(float4 *by, uint2 (*w)[STREAMS], const float *gate)
 {
-    const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT, a = first_of(q), b = second_of(q);
-    float4 none;
-    none.x = none.y = none.z = none.w = 0.0f;
     LT_UNROLL(DOTS)
     for (int j = 0; j < DOTS; j++) {
-        by[j] = none;
+        by[j].x = by[j].y = by[j].z = by[j].w = 0.0f;
         LT_UNROLL(STREAMS)
         for (int n = 0; n < STREAMS; n++) by[j] = plus_times(by[j], gate[n], spread(w[j][n]));
     }
-    by[DOTS] = plus_times(none, gate[a], lt_ld128f(x + b * SLICE + lane * 4));
-    by[DOTS] = plus_times(by[DOTS], gate[b], lt_ld128f(x + a * SLICE + lane * 4));
+}
+
+// And in its product of streams a and b, whose columns are x + gate * y: gate of a by x of b and the other way round.
+// Gives what their square is multiplied with.
+LT_DEV float weigh_product(float4 *by, const float *x, const float *gate, int warp, int lane)
+{
+    const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT, a = first_of(q), b = second_of(q);
+    by->x = by->y = by->z = by->w = 0.0f;
+    *by = plus_times(*by, gate[a], lt_ld128f(x + b * SLICE + lane * 4));
+    *by = plus_times(*by, gate[b], lt_ld128f(x + a * SLICE + lane * 4));
     return gate[a] * gate[b];
 }
 
@@ -442,46 +449,50 @@ mhc_post_pre_quant__m1_h256__r1(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *str
             for (int j = 0; j < STREAMS; j++) mine[c][j] = mixed[j];
         }
         lt_bar_sync(MADE, MAKERS);
-        if (ROWS == 1) {
+        if (ROWS == 1) {  // the registers hold no more
             make_sums(sum, w, x[0], warp, lane);
-            square = weigh_y(by, w, x[0], gate[0], warp, lane);
+            weigh_dots(by, w, gate[0]);
+            square = weigh_product(by + DOTS, x[0], gate[0], warp, lane);
         }
     }
     __syncthreads();
     const u32 turn = *turned;  // of this launch: what others put carries it
-    LT_UNROLL(1)
-    for (int r = 0; r < rows && warp < WARPS; r++) {
-        if (ROWS > 1) {  // too much for the registers of more rows
+    u64 *slots = (u64 *)sums + (size_t)m0 * VALUES * SLICES + blockIdx.x;
+    if (ROWS == 1 && warp < WARPS) {
+        add_y(sum, by, square, of_y[0], lane);
+        put_sums(slots, sum, turn, warp, lane);
+    }
+    LT_UNROLL(COLUMNS)
+    for (int c = 0; c < COLUMNS; c++) {
+        const int i = threadIdx.x + c * MAKERS, r = i / SLICE, d = i % SLICE;
+        if (warp >= WARPS || r >= rows) continue;
+        LT_UNROLL(STREAMS)
+        for (int j = 0; j < STREAMS; j++) x[r][j * SLICE + d] = mine[c][j] = fmaf(gate[r][j], of_y[r][d], mine[c][j]);
+    }
+    if (ROWS > 1 && warp < WARPS) {
+        lt_bar_sync(MADE, MAKERS);
+        LT_UNROLL(1)
+        for (int r = 0; r < rows; r++) {
             make_sums(sum, w, x[r], warp, lane);
-            square = weigh_y(by, w, x[r], gate[r], warp, lane);
+            put_sums(slots + (size_t)r * VALUES * SLICES, sum, turn, warp, lane);
         }
-        add_y(sum, by, square, of_y[r], lane);
-        put_sums((u64 *)sums + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, sum, turn, warp, lane);
     }
     meet(total, (const u64 *)sums, m0, turn, warp, lane);
     LT_UNROLL(1)
     for (int i = warp; i < rows * PARTS && warp < WARPS; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
         const size_t at = (size_t)m * H + column + d0;
-        const float2 of = *(const float2 *)(of_y[r] + d0);
-        float2 of_x[STREAMS];
-        LT_UNROLL(STREAMS)
-        for (int n = 0; n < STREAMS; n++) {
-            of_x[n] = *(const float2 *)(x[r] + n * SLICE + d0);
-            of_x[n].x = fmaf(gate[r][n], of.x, of_x[n].x), of_x[n].y = fmaf(gate[r][n], of.y, of_x[n].y);
-        }
-        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, of_x, norm_pair, total[r], constants,
-                                       i % PARTS == 0, lane);
+        const u32 two = finish_columns(next_post + m * STREAMS, next_mix + m * 16, x[r] + d0, norm_pair, total[r],
+                                       constants, i % PARTS == 0, lane);
         if (column + d0 < H) *(u32 *)(xn + at) = two;
         quantise(q + at / 2, qs + at / 16, two, of_all, over, column + d0 < H, lane);
     }
     LT_UNROLL(COLUMNS)
-    for (int c = 0; c < COLUMNS && warp < WARPS; c++) {
-        const int i = threadIdx.x + c * MAKERS, r = i / SLICE, d = i % SLICE;
-        if (r >= rows || column + d >= H) continue;
+    for (int c = 0; c < COLUMNS; c++) {
+        const int i = threadIdx.x + c * MAKERS, r = i / SLICE, d = column + i % SLICE;
+        if (warp >= WARPS || r >= rows || d >= H) continue;
         LT_UNROLL(STREAMS)
-        for (int n = 0; n < STREAMS; n++)
-            streams[((size_t)(m0 + r) * STREAMS + n) * H + column + d] = fmaf(gate[r][n], of_y[r][d], mine[c][n]);
+        for (int n = 0; n < STREAMS; n++) streams[((size_t)(m0 + r) * STREAMS + n) * H + d] = mine[c][n];
     }
     if (threadIdx.x == 0) turns[block] = turn;
     if (column == 0 && threadIdx.x < rows) gs[m0 + threadIdx.x] = of_all;

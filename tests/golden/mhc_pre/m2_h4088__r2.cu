@@ -136,9 +136,9 @@ LT_DEV float collapsed_scale(const float *gram, const float *pre)
 // too few blocks.
 LT_DEV int other_sum(int n) { return 2 * (int)blockIdx.x + n % 2 + n / 2 * 2 * SLICES; }
 
-// A warp makes two columns a lane of a row, from x of all streams and of norm. Lane k has the gate k of pre; the lanes
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre; the lanes
 // behind them what this block finishes of post and mix, in the first warp of a row. The scales lie behind base.
-LT_DEV u32 finish_columns(float *post, float *mix, const float2 *x, u32 norm, const float *total, const float *base,
+LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, const float *total, const float *base,
                           int is_first, int lane)
 {
     const float by = row_scale(total);
@@ -152,7 +152,10 @@ LT_DEV u32 finish_columns(float *post, float *mix, const float2 *x, u32 norm, co
     LT_UNROLL(STREAMS)
     for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
     LT_UNROLL(STREAMS)
-    for (int i = 0; i < STREAMS; i++) low = fmaf(pre[i], x[i].x, low), high = fmaf(pre[i], x[i].y, high);
+    for (int i = 0; i < STREAMS; i++) {
+        const float2 two = *(const float2 *)(x + i * SLICE);
+        low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
+    }
     const float over = collapsed_scale(total + STREAMS, pre);
     return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
@@ -208,10 +211,7 @@ mhc_pre__m2_h4088__r2(bf16 *xn, float *post, float *mix, const float *streams, c
     LT_UNROLL(1)
     for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
-        float2 mine[STREAMS];
-        LT_UNROLL(STREAMS)
-        for (int n = 0; n < STREAMS; n++) mine[n] = *(const float2 *)(x[r] + n * SLICE + d0);
-        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, mine, norm_pair, total[r], constants,
+        const u32 two = finish_columns(post + m * STREAMS, mix + m * 16, x[r] + d0, norm_pair, total[r], constants,
                                        i % PARTS == 0, lane);
         if (column + d0 < H) *(u32 *)(xn + (size_t)m * H + column + d0) = two;
     }
