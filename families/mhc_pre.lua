@@ -11,44 +11,37 @@ local tile = require("gen.tile")
 local STREAMS <const> = 4
 local MIX <const> = (2 + STREAMS) * STREAMS            -- dots: pre, post, comb
 local GRAM <const> = STREAMS * (STREAMS + 1) // 2      -- products of streams
-local STEP <const> = 64                                -- columns that a warp reads at once
-local WIDE <const> = 4096                              -- columns of a row that has `steps` a block
+local SLICE <const> = 128                              -- columns of a block: four a lane
 local LOAD <const> = 8                                 -- of them, a lane
 local GROUP <const> = 16                               -- codes that share a scale
-local MOST_SHARED <const> = 2048                       -- columns of all rows of a block
-local MOST_BLOCKS <const> = 64                         -- wait for each other: on any GPU all run
+local MOST_BLOCKS <const> = 32                         -- wait for each other: on any GPU all run
 
-local function slice(s, v) return STEP * v.steps * tile.ceil(s.H, WIDE) end
-local function slices(s, v) return tile.ceil(s.H, slice(s, v)) end
+local function slices(s) return tile.ceil(s.H, SLICE) end
 local function groups(s, v) return tile.ceil(s.M, v.rows) end
 
 local function serves(s)
     if s.M > 16 then return nil, "more than 16 rows" end
-    if s.H > 2 * WIDE then return nil, "more than 8192 columns" end  -- a slice stays in shared
+    if s.H > SLICE * MOST_BLOCKS then return nil, "more than 4096 columns" end
     if s.H % LOAD ~= 0 then return nil, "H is not a whole number of 16-byte loads" end
     return true
 end
 
 local function scratch(s, v)
     return {
-        { "sums", "u32", { s.M, MIX + GRAM, slices(s, v), 2 } },  -- a part and its turn
-        { "turns", "u32", { groups(s, v) * slices(s, v) } },      -- launches that a block has ended
+        { "sums", "u32", { s.M, MIX + GRAM, slices(s), 2 } },  -- a part and its turn
+        { "turns", "u32", { groups(s, v) * slices(s) } },      -- launches that a block has ended
     }
 end
 
-local KNOBS <const> = {
-    { "steps", 4, 2, 1 },    -- of 64 columns, that a block takes
-    { "rows", 1, 2, 4, 8 },  -- that a block carries: reuse of fn
-}
-local function class(s, v) return ("slice%d"):format(slice(s, v)) end
--- Where blocks run one after another, each that waits for another begins again: few wide ones.
+local KNOBS <const> = { { "rows", 1, 2, 4, 8, 16 } }  -- that a block carries: reuse of fn
+local function class() return "slice128" end
+local function site_class(_, v) return v.rows == 1 and "apart128" or "slice128" end  -- y's share
 local function keep(s, v, dev)
-    return (v.steps < 4 or dev.sms == 1 and v.rows * slice(s, v) <= MOST_SHARED)
-        and (v.rows == 1 or v.rows < 2 * s.M) and (v.steps == 1 or s.H > STEP)
-        and slices(s, v) * groups(s, v) <= MOST_BLOCKS
+    return (v.rows == 1 or v.rows < 2 * s.M)
+        and slices(s) * groups(s, v) <= (dev.sms < 2 * MOST_BLOCKS and 1 or 2) * MOST_BLOCKS
 end
-local function launch(s, v)
-    return { grid = { slices(s, v), groups(s, v), 1 }, block = 512 }
+local function launch(warps)
+    return function(s, v) return { grid = { slices(s), groups(s, v), 1 }, block = 32 * warps } end
 end
 
 local function bytes(s)
@@ -59,7 +52,7 @@ local function flops(s) return 2 * s.M * s.H * (MIX * STREAMS + GRAM + STREAMS) 
 
 local SAMPLES <const> = {
     { M = 1, H = 256 }, { M = 3, H = 8 }, { M = 2, H = 200 }, { M = 4, H = 64 },
-    { M = 16, H = 320 }, { M = 1, H = 2304 }, { M = 2, H = 4104 },
+    { M = 16, H = 320 }, { M = 1, H = 2304 }, { M = 2, H = 4088 },
 }
 local REAL <const> = { { M = 1, H = 4096 } }
 
@@ -92,7 +85,7 @@ end
 
 return {
     family("mhc_pre", {
-        rev = 2,
+        rev = 3,
         maths = "m = fn . x / rms(x); pre, post: sigmoids; mix: logits; xn = rmsnorm(pre . x)",
         shape = { "M", "H" },
         serves = serves,
@@ -106,7 +99,7 @@ return {
             { "base", "f32", { MIX } },
             { "norm", "bf16", { "H" } },  -- the site's RMSNorm
         },
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(16),
         work = function(s) return { bytes = bytes(s), flops = flops(s) } end,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -115,12 +108,13 @@ return {
     }),
 
     family("mhc_post_pre", {
-        rev = 1,
+        rev = 2,
         maths = "streams as mhc_post; xn, next_post, next_mix of these as mhc_pre",
         shape = { "M", "H" },
         serves = serves,
         args = SITE,
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        scratch = scratch, knobs = KNOBS, class = site_class, keep = keep,
+        launch = launch(18),
         work = site_work,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -129,7 +123,7 @@ return {
     }),
 
     family("mhc_post_pre_quant", {
-        rev = 1,
+        rev = 2,
         maths = "mhc_post_pre; q, qs, gs of xn as w4a4_act_quant.static",
         shape = { "M", "H" },
         serves = function(s)
@@ -144,7 +138,8 @@ return {
             SITE[2], SITE[3], SITE[4], SITE[5], SITE[6], SITE[7], SITE[8], SITE[9], SITE[10],
             SITE[11], { "input_scale", "f32", { 1 } },
         },
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch,
+        scratch = scratch, knobs = KNOBS, class = site_class, keep = keep,
+        launch = launch(18),
         template = function() return "mhc_post_pre" end,
         work = function(s)
             local site = site_work(s)
@@ -157,7 +152,7 @@ return {
             ulp = 1, relative = 1e-5, real = REAL,
             samples = {
                 { M = 1, H = 256 }, { M = 3, H = 16 }, { M = 4, H = 208 }, { M = 16, H = 320 },
-                { M = 2, H = 4112 },
+                { M = 2, H = 4080 },
             },
             draw = {  -- all scales saturate: another rounding of xn moves no code
                 scale = "scale32", base = base, input_scale = function() return 0x1p-20 end,

@@ -3,16 +3,16 @@
 local chain = {}
 
 -- A launch that begins when all in front of it has ended.
-local function waiting(one) return { kernel = one.kernel, launch = one.launch, args = one.args } end
+function chain.waiting(one) return { kernel = one.kernel, launch = one.launch, args = one.args } end
 
 -- The first waits, as a step's first does: repetitions of the list do not overlap.
-local function add(list, one) list[#list + 1] = #list == 0 and waiting(one) or one end
+local function add(list, one) list[#list + 1] = #list == 0 and chain.waiting(one) or one end
 
 -- launches: a step's, as device:program takes them; numbers: of the kernel's among them. Its own,
 -- none of which overlaps another.
 function chain.alone(launches, numbers)
     local list = {}
-    for i, number in ipairs(numbers) do list[i] = waiting(launches[number]) end
+    for i, number in ipairs(numbers) do list[i] = chain.waiting(launches[number]) end
     return list
 end
 

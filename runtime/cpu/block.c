@@ -365,6 +365,13 @@ void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line)
     if (t->emu->ahead) lt_fault(t, (lt_site){file, line}, "lt_pdl_launch before lt_pdl_wait");
 }
 
+/* The next launch does not count on it. */
+void lt_cpu_pdl_launch_ahead(lt_thread *t, const char *file, int line)
+{
+    (void)file, (void)line;
+    t->emu->hurries |= t->emu->ahead;
+}
+
 /* ---- a block from its begin to its end ---- */
 
 void lt_block_set_up(lt_emulator *e)

@@ -23,6 +23,7 @@ const lt_symbol lt_cpu_calls[] = {
     CALL(lt_cpu_cluster_give),
     CALL(lt_cpu_pdl_wait),
     CALL(lt_cpu_pdl_launch),
+    CALL(lt_cpu_pdl_launch_ahead),
     CALL(lt_cpu_shuffle),
     CALL(lt_cpu_ballot),
     CALL(lt_cpu_redux),

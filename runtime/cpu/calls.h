@@ -20,6 +20,7 @@ void lt_cpu_cluster_arrive(lt_thread *t, const char *file, int line, int shows);
 void lt_cpu_cluster_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_wait(lt_thread *t, const char *file, int line);
 void lt_cpu_pdl_launch(lt_thread *t, const char *file, int line);
+void lt_cpu_pdl_launch_ahead(lt_thread *t, const char *file, int line);
 
 /* cluster.c */
 void *lt_cpu_cluster_place(lt_thread *t, const char *file, int line, const void *p, uint32_t rank,

@@ -150,7 +150,7 @@ static int launch(lt_device *dev, lt_kernel *k, const lt_launch *l, const lt_arg
 static int sync_device(lt_device *dev, lt_err *err)
 {
     (void)err;
-    emulator(dev)->flight++;
+    emulator(dev)->landed = emulator(dev)->flight;
     return 0;
 }
 
@@ -273,7 +273,6 @@ int lt_cpu_open(lt_device **out, lt_err *err)
     e->play = (lt_play){.order = (int)lt_config_int(LT_SET_CPU_ORDER),
                         .lazy = lt_config_int(LT_SET_CPU_LAZY) != 0,
                         .left = lt_config_int(LT_SET_CPU_LEFT) != 0};
-    e->flight = 1; /* a new buffer's 0 is no flight */
     if (lt_shared_open(e) || lt_fault_open(e) || (checks && lt_checker_open(e)) ||
         lt_residents_open(e, 1)) {
         close_device(&e->base);

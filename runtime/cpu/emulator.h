@@ -57,8 +57,8 @@ typedef struct lt_cpu_buffer {
     struct lt_cpu_buffer *next, **link;  /* all buffers; link: what points here */
     struct lt_cpu_buffer *next_writable; /* those that the host or the last launch could write */
     uint64_t out_of;                     /* number of the last launch that may write it */
-    uint64_t flight;  /* equals the device's while a launch that writes it may be running */
-    char writer[256]; /* that launch's kernel */
+    uint64_t flight;                     /* of the last launch that writes it */
+    char writer[256];                    /* that launch's kernel */
     lt_shadow shadow;
 } lt_cpu_buffer;
 
@@ -229,9 +229,9 @@ struct lt_emulator {
     lt_device base;
     lt_play play;
     lt_cpu_buffer *buffers, *writable;
-    uint64_t launches, flight;
-    bool careful;        /* a compile has failed: see tcc.c */
-    lt_checker *checker; /* NULL: the device does not check */
+    uint64_t launches, flight, landed; /* flights up to `landed` have ended */
+    bool careful;                      /* a compile has failed: see tcc.c */
+    lt_checker *checker;               /* NULL: the device does not check */
 
     /* the launch */
     lt_cpu_kernel *kernel;
@@ -239,6 +239,7 @@ struct lt_emulator {
     const lt_arg *args;
     void *pointers[LT_MAX_PARAMS], *arguments[LT_MAX_PARAMS];
     bool lazy, ahead; /* ahead: the pass over what is in front of lt_pdl_wait */
+    bool hurries;     /* lets the next launch begin there */
     uint64_t random;
     lt_thread **cur; /* the kernel's lt_cur */
 

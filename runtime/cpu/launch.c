@@ -4,8 +4,8 @@
  * Programmatic dependent launch is played as its worst case. What stands in front of lt_pdl_wait is
  * run for all blocks before anything else, while what launches in flight may write is out of reach
  * and nothing can be written; that pass is thrown away. A sequence that ran to its end once has it
- * no more (replay). In flight is the launch in front: it lets the next one begin after its own
- * wait, when all in front of it have ended. */
+ * no more (replay). In flight is the launch in front, which lets the next one begin after its own
+ * wait, when all in front of it have ended; where it does so before, those too. */
 #include "emulator.h"
 
 #include <stdlib.h>
@@ -129,6 +129,7 @@ static int set_up(lt_emulator *e, lt_cpu_kernel *k, const lt_launch *l, const lt
     e->cur = k->cur;
     e->random = 0x9e3779b97f4a7c15u * ((uint64_t)e->play.order + 1);
     e->fault[0] = 0;
+    e->hurries = false;
     e->launches++;
     e->main = (lt_fiber){0};
     for (int i = 0; i < k->base.param_count; i++) {
@@ -176,10 +177,12 @@ static int run_whole(lt_emulator *e, lt_err *err)
     return *e->fault ? lt_fail(err, "%s: %s", e->kernel->base.name, e->fault) : 0;
 }
 
-/* From now on what the launch writes is in flight. */
+/* From now on what the launch writes is in flight, and what those in front of it write no more,
+ * unless it lets the next one begin before its own wait. */
 static void take_off(lt_emulator *e)
 {
     const lt_kernel *k = &e->kernel->base;
+    if (!e->hurries) e->landed = e->flight;
     e->flight++;
     for (int i = 0; i < k->param_count; i++) {
         lt_cpu_buffer *b = (lt_cpu_buffer *)e->args[i].buffer;

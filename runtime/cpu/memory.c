@@ -134,7 +134,7 @@ int lt_memory_hide(lt_emulator *e, lt_err *err)
     if (lock_others(e, err)) return -1;
     for (int i = 0; i < e->kernel->base.param_count; i++) {
         lt_cpu_buffer *b = argument(e, i);
-        if (b->flight == e->flight && protect(b, PROT_NONE, err)) return -1;
+        if (b->flight > e->landed && protect(b, PROT_NONE, err)) return -1;
     }
     return 0;
 }

@@ -181,5 +181,7 @@ extern void lt_cpu_mma(lt_thread *, const char *, int, int kind, void *d, const 
 
 extern void lt_cpu_pdl_wait(lt_thread *, const char *, int);
 extern void lt_cpu_pdl_launch(lt_thread *, const char *, int);
+extern void lt_cpu_pdl_launch_ahead(lt_thread *, const char *, int);
 #define lt_pdl_wait() lt_cpu_pdl_wait(LT_HERE)
 #define lt_pdl_launch() lt_cpu_pdl_launch(LT_HERE)
+#define lt_pdl_launch_ahead() lt_cpu_pdl_launch_ahead(LT_HERE)

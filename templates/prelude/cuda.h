@@ -305,3 +305,5 @@ LT_DEV void lt_mma_m16n8k64_nvf4(float *d, const u32 *a, const u32 *b, const flo
 LT_DEV void lt_pdl_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 /* The next kernel may start. After the wait: what it reads early must not be in the works any more. */
 LT_DEV void lt_pdl_launch(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+/* In front of the wait, for a short kernel: the next one starts under the one in front of this one too. */
+LT_DEV void lt_pdl_launch_ahead(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }

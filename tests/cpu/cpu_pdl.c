@@ -228,6 +228,32 @@ static void what_the_launch_before_the_last_wrote_may_be_read_early(void **state
     end(&t);
 }
 
+/* The third launch of a chain may begin when the second has not waited for the first yet. */
+static void what_is_in_front_of_a_launch_that_hurries_is_in_flight(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < lt_countof(plays); p++) {
+        chain t;
+        begin(&t, plays[p]);
+        lt_kernel *hurry = kernel(&t, "hurry",
+                                  "LT_KERNEL(64) k(const float *w, const float *x, float *y) {\n"
+                                  " lt_pdl_launch_ahead();\n lt_pdl_wait();\n"
+                                  " y[blockIdx.x * 64 + threadIdx.x] = w[0] * x[0];\n}",
+                                  "w x y!");
+        assert_int_equal(launch(&t, t.first, false, NULL, t.a, t.b), 0);
+        if (launch(&t, hurry, true, t.w, t.b, t.c)) fail_msg("%s", t.err.text);
+        assert_int_equal(launch(&t, t.good, true, t.b, t.w, t.d), -1);
+        assert_non_null(strstr(t.err.text, "in front of it (first) writes"));
+        assert_int_equal(launch(&t, t.first, false, NULL, t.a, t.b), 0);
+        if (launch(&t, hurry, true, t.w, t.b, t.c)) fail_msg("%s", t.err.text);
+        if (launch(&t, t.good, true, t.w, t.c, t.d)) fail_msg("%s", t.err.text);
+        if (launch(&t, t.good, true, t.b, t.d, t.c)) fail_msg("%s", t.err.text);
+        assert_true(value(&t, t.d) == 18 && value(&t, t.c) == 36);
+        t.dev->ops->unload(t.dev, hurry);
+        end(&t);
+    }
+}
+
 /* The pass ahead is thrown away: an mbarrier may be made and a copy begun in front of the wait. */
 static void what_runs_ahead_leaves_no_trace(void **state)
 {
@@ -300,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_block_that_never_waits_is_named),
         cmocka_unit_test(what_the_launch_before_the_last_wrote_may_be_read_early),
         cmocka_unit_test(letting_the_next_begin_before_the_wait_is_named),
+        cmocka_unit_test(what_is_in_front_of_a_launch_that_hurries_is_in_flight),
         cmocka_unit_test(what_runs_ahead_leaves_no_trace),
         cmocka_unit_test(each_replay_of_a_sequence_that_reads_too_early_is_named),
     };

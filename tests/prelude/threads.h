@@ -392,7 +392,7 @@ static const char first_text[] =
     "LT_KERNEL(64) prelude_first(u32 *out, const u32 *in, u32 *work)\n"
     "{\n"
     "    const u32 i = blockIdx.x * 64 + threadIdx.x;\n"
-    "    lt_pdl_launch();\n"
+    "    lt_pdl_launch_ahead();\n"
     "    u32 v = in[i];\n"
     "    lt_pdl_wait();\n"
     "    for (int k = 0; k < 1000; k++) v = v * 1664525u + 1013904223u;\n"

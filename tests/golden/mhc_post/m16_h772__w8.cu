@@ -4,7 +4,7 @@
 enum { M = 16, H = 772, WARPS = 8 };
 enum { STREAMS = 4 };
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: in registers a pass is 100 cycles, and no lane waits for another.
+// through all of it: two passes are 60 instructions, and no lane waits for another.
 enum { PASSES = 20 };
 #define COMB_EPS 0x1.0c6f7ap-20f
 
@@ -18,64 +18,83 @@ LT_DEV float reciprocal(float x)
     return fmaf(y, fmaf(-x, y, 1.0f), y);
 }
 
-// Lane 4 i + j, and 16 lanes on once more: softmax over j.
-LT_DEV float softmax_of_four(float v)
+// Sums over j of other[j] * a[i,j], strides of i and j in a.
+LT_DEV void weigh(float *sum, const float *other, const float *a, int i_step, int j_step)
 {
-    float largest = v, other = lt_shfl_xor_f32(0xffffffffu, v, 1);
-    largest = other > largest ? other : largest;
-    other = lt_shfl_xor_f32(0xffffffffu, largest, 2);
-    largest = other > largest ? other : largest;
-    const float e = lt_exp(v - largest);
-    float sum = e + lt_shfl_xor_f32(0xffffffffu, e, 1);
-    sum += lt_shfl_xor_f32(0xffffffffu, sum, 2);
-    return e / sum + COMB_EPS;
-}
-
-// One pass of balancing: by[i] / (sum over j of by[i] * a[i,j] * other[j] + eps), strides of i and j in a. How far the
-// denominators are from 1.
-LT_DEV float balance(float *by, const float *other, const float *a, int i_step, int j_step)
-{
-    float far = 0.0f;
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        const float *mine = a + i * i_step;
-        float sum = fmaf(mine[j_step], other[1], mine[0] * other[0]);
-        sum += fmaf(mine[3 * j_step], other[3], mine[2 * j_step] * other[2]);
-        const float total = fmaf(by[i], sum, COMB_EPS), off = fabsf(total - 1.0f);
-        by[i] = by[i] * reciprocal(total);
-        far = off > far ? off : far;
+        sum[i] = a[i * i_step] * other[0];
+        LT_UNROLL(3)
+        for (int j = 1; j < 4; j++) sum[i] = fmaf(a[i * i_step + j * j_step], other[j], sum[i]);
     }
-    return far;
 }
 
-// comb[i,j] = row[i] * a[i,j] * column[j]. Eps counts as where rows and columns are divided in turn. Columns that a
-// pass finds balanced to 2^-22 stay so: what is left of the passes would not move comb by 1e-5.
+// 1 / x of four, times the product of all, which it gives: of each the other three.
+LT_DEV float others(float *of, const float *x)
+{
+    const float p = x[0] * x[1], q = x[2] * x[3];
+    of[0] = x[1] * q, of[1] = x[0] * q, of[2] = x[3] * p, of[3] = x[2] * p;
+    return p * q;
+}
+
+// by / x of four, but for a factor near 1 that they share: each is its partner over their product p, which a guess
+// within 5.1 % stands for; what the guess leaves of p, near 1, goes to the other two.
+LT_DEV void divide(float *of, float by, const float *x)
+{
+    const float p = x[0] * x[1], q = x[2] * x[3];
+    const float over_p = lt_bits_f32(0x7ef311c3u - lt_f32_bits(p)), over_q = lt_bits_f32(0x7ef311c3u - lt_f32_bits(q));
+    const float left_p = p * over_p, left_q = q * over_q;
+    of[0] = by * x[1] * over_p * left_q, of[1] = by * x[0] * over_p * left_q;
+    of[2] = by * x[3] * over_q * left_p, of[3] = by * x[2] * over_q * left_p;
+}
+
+// comb[i,j] = row[i] * a[i,j] * column[j]. A pass divides by sums, and what all its quotients share falls out of the
+// next one: rows are products instead, columns take what those are too large by back, but for a factor near 1, and only
+// the first and the last columns are divided. Eps counts in the first pass, whose sums can be as small; from then on it
+// is 1e-6 of each.
 LT_DEV void balance_all(float *comb, const float *a)
 {
-    float row[4], column[4];
+    float row[4], column[4], sum[4], product;
     LT_UNROLL(4)
-    for (int i = 0; i < 4; i++) row[i] = column[i] = 1.0f;
-    float far = balance(column, row, a, 1, 4);
+    for (int j = 0; j < 4; j++) column[j] = reciprocal(a[j] + a[4 + j] + (a[8 + j] + a[12 + j]) + COMB_EPS);
     LT_UNROLL(1)
-    for (int pass = 1; pass < PASSES && far > 0x1p-22f; pass++) {
-        balance(row, column, a, 4, 1);
-        far = balance(column, row, a, 1, 4);
+    for (int pass = 1; pass < PASSES; pass++) {
+        weigh(sum, column, a, 4, 1);
+        product = others(row, sum);
+        weigh(sum, row, a, 1, 4);
+        divide(column, product, sum);
     }
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) column[j] = reciprocal(sum[j]) * (1.0f - COMB_EPS);
     LT_UNROLL(16)
     for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
 }
 
-// comb of the logits at mix: all 16 in every lane. room: 16 floats of shared memory, this warp's.
-LT_DEV void comb_of(float *comb, const float *mix, float *room, int lane)
+// exp of each logit of the rows at mix, over that of the largest of its source. to: shared memory, this warp's.
+LT_DEV void exps_of(float *to, const float *mix, int rows, int lane)
+{
+    LT_UNROLL(1)
+    for (int i = lane; i < 16 * rows; i += 32) {
+        float four[4];
+        const float mine = lt_bits_f32(lt_ld32_fresh(mix + i));
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) four[j] = lt_bits_f32(lt_ld32_fresh(mix + i / 4 * 4 + j));
+        const float low = four[1] > four[0] ? four[1] : four[0], high = four[3] > four[2] ? four[3] : four[2];
+        to[i] = lt_exp(mine - (high > low ? high : low));
+    }
+    __syncwarp();
+}
+
+// comb of the 16 exps of a row.
+LT_DEV void comb_of(float *comb, const float *exps)
 {
     float a[16];
-    const float mine = softmax_of_four(lt_bits_f32(lt_ld32_fresh(mix + lane % 16)));
-    if (lane < 16) room[lane] = mine;
-    __syncwarp();
     LT_UNROLL(4)
     for (int i = 0; i < 4; i++) {
-        const float4 four = lt_ld128f(room + 4 * i);
-        a[4 * i] = four.x, a[4 * i + 1] = four.y, a[4 * i + 2] = four.z, a[4 * i + 3] = four.w;
+        const float4 four = lt_ld128f(exps + 4 * i);
+        const float by = reciprocal(four.x + four.y + (four.z + four.w));
+        a[4 * i] = fmaf(four.x, by, COMB_EPS), a[4 * i + 1] = fmaf(four.y, by, COMB_EPS);
+        a[4 * i + 2] = fmaf(four.z, by, COMB_EPS), a[4 * i + 3] = fmaf(four.w, by, COMB_EPS);
     }
     balance_all(comb, a);
 }
@@ -111,7 +130,8 @@ mhc_post__m16_h772__w8(float *streams, const float *post, const float *mix, cons
     LT_SHARED2(float, room, WARPS, 16);
     float4 old[STREAMS], value;
     float comb[STREAMS * STREAMS], of_y[STREAMS];
-    comb_of(comb, mix + m * 16, room[warp], lane);
+    exps_of(room[warp], mix + m * 16, 1, lane);
+    comb_of(comb, room[warp]);
     LT_UNROLL(STREAMS)
     for (int j = 0; j < STREAMS; j++) of_y[j] = lt_bits_f32(lt_ld32_fresh(post + m * STREAMS + j));
     lt_pdl_wait();

@@ -1,111 +1,104 @@
-/* family mhc_pre rev 2, shape m1_h256, variant s4r1, class slice256 */
+/* family mhc_pre rev 3, shape m2_h4088, variant r2, class slice128 */
 // Blocks of a row take SLICE columns of all streams each, and meet once.
-enum { M = 1, H = 256, STEPS = 4, ROWS = 1 };
+enum { M = 2, H = 4088, ROWS = 2 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
 // where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
-// sum depends on SLICE and H alone.
+// sum depends on H alone.
 enum {
     STREAMS = 4,
-    WARPS = 16,                          // of a block
-    THREADS = 32 * WARPS,
-    LOADS = STEPS * ((H + 4095) / 4096), // of 64 columns
-    SLICE = 64 * LOADS,                  // columns of a block
-    SLICES = (H + SLICE - 1) / SLICE,
-    MIX = 24,                            // dots: 4 pre, 4 post, 16 comb
-    DOTS = 2,                            // of a warp, at most
-    PRODUCTS = 10,                       // (a, b), a <= b
-    FIRST_PRODUCT = WARPS - PRODUCTS,    // the warp with (0, 0)
-    NEEDED = STREAMS + PRODUCTS,         // sums that every block needs, one a warp: pre, then products
-    VALUES = MIX + PRODUCTS,             // then post and comb, whose sums the other warps take
+    WARPS = 16,                       // of a block, that make sums
+    SLICE = 128,                      // columns of a block: four a lane
+    SLICES = (H + SLICE - 1) / SLICE, // at most 32: a sum's parts, one a lane
+    MIX = 24,                         // dots: 4 pre, 4 post, 16 comb
+    DOTS = 2,                         // of a warp, at most; behind them its product
+    PRODUCTS = 10,                    // (a, b), a <= b
+    FIRST_PRODUCT = WARPS - PRODUCTS, // the warp with (0, 0)
+    NEEDED = STREAMS + PRODUCTS,      // sums that every block needs, one a warp: pre, then products
+    VALUES = MIX + PRODUCTS,          // then post and comb, whose sums the other warps take
     OTHERS = VALUES - NEEDED,
-    AT_ONCE = (SLICES + 31) / 32,        // of a sum's parts, a lane
-    PARTS = SLICE / 64,                  // of a slice, that a warp finishes: two columns a lane
+    PARTS = SLICE / 64,               // of a slice, that a warp finishes: two columns a lane
 };
 #define RMS_EPS 0x1.4f8b58p-17f
 #define HC_EPS 0x1.0c6f7ap-20f
-
-LT_DEV float stream_dot(uint4 w, float4 low, float4 high, float sum)
-{
-    sum = fmaf(lt_bf16hi_f32(w.x), low.y, fmaf(lt_bf16lo_f32(w.x), low.x, sum));
-    sum = fmaf(lt_bf16hi_f32(w.y), low.w, fmaf(lt_bf16lo_f32(w.y), low.z, sum));
-    sum = fmaf(lt_bf16hi_f32(w.z), high.y, fmaf(lt_bf16lo_f32(w.z), high.x, sum));
-    return fmaf(lt_bf16hi_f32(w.w), high.w, fmaf(lt_bf16lo_f32(w.w), high.z, sum));
-}
 
 // Products of streams: (0,0) (0,1) (0,2) (0,3) (1,1) (1,2) (1,3) (2,2) (2,3) (3,3).
 LT_DEV int first_of(int q) { return q < 4 ? 0 : q < 7 ? 1 : q < 9 ? 2 : 3; }
 LT_DEV int second_of(int q) { return q < 4 ? q : q < 7 ? q - 3 : q < 9 ? q - 5 : q - 6; }
 
-// The dots of one row's slice x: lane (stream, c) holds 8 columns of its stream.
-LT_DEV float dot(uint4 *w, const float *x, int lane)
+// This warp's rows of fn, of the slice that begins at `column`.
+LT_DEV void load_fn(uint2 (*w)[STREAMS], const bf16 *fn, int column, int warp, int lane)
 {
-    float sum = 0.0f;
-    LT_UNROLL(LOADS)
-    for (int i = 0; i < LOADS; i++) {
-        const float *from = x + lane / 8 * SLICE + 64 * i + lane % 8 * 8;
-        sum = stream_dot(w[i], lt_ld128f(from), lt_ld128f(from + 4), sum);
-    }
-    return sum;
-}
-
-LT_DEV float product(const float *x, int q, int lane)
-{
-    float sum = 0.0f;
-    LT_UNROLL(LOADS)
-    for (int i = 0; i < LOADS; i++) {
-        const int d = 64 * i + lane * 2;
-        const float2 u = *(const float2 *)(x + first_of(q) * SLICE + d);
-        const float2 v = *(const float2 *)(x + second_of(q) * SLICE + d);
-        sum = fmaf(u.y, v.y, fmaf(u.x, v.x, sum));
-    }
-    return sum;
-}
-
-// The sums of this slice are put where all blocks look for them. to: of the row and slice.
-LT_DEV void put_sums(u64 *to, uint4 (*w)[LOADS], const float *x, u32 turn, int warp, int lane)
-{
-    float sum[DOTS + 1] = {0};
     LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) sum[j] = dot(w[j], x, lane);
-    if (warp >= FIRST_PRODUCT) sum[DOTS] = product(x, warp - FIRST_PRODUCT, lane);
+    for (int j = 0; j < DOTS; j++) {
+        LT_UNROLL(STREAMS)
+        for (int n = 0; n < STREAMS; n++) {
+            const int k = warp + j * WARPS, d = column + lane * 4;
+            w[j][n].x = w[j][n].y = 0;
+            if (d < H && k < MIX) w[j][n] = lt_ld64_once(fn + ((size_t)k * STREAMS + n) * H + d);
+        }
+    }
+}
+
+LT_DEV float4 spread(uint2 four)
+{
+    float4 v;
+    v.x = lt_bf16lo_f32(four.x), v.y = lt_bf16hi_f32(four.x), v.z = lt_bf16lo_f32(four.y), v.w = lt_bf16hi_f32(four.y);
+    return v;
+}
+
+LT_DEV float dot4(float4 a, float4 b, float sum)
+{
+    return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+}
+
+// A lane's share of a warp's sums over a row's slice x in shared memory: dots, then the product.
+LT_DEV void make_sums(float *sum, uint2 (*w)[STREAMS], const float *x, int warp, int lane)
+{
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        float part[STREAMS];
+        LT_UNROLL(STREAMS)
+        for (int n = 0; n < STREAMS; n++) part[n] = dot4(spread(w[j][n]), lt_ld128f(x + n * SLICE + lane * 4), 0.0f);
+        sum[j] = (part[0] + part[1]) + (part[2] + part[3]);
+    }
+    const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT;
+    const float4 u = lt_ld128f(x + first_of(q) * SLICE + lane * 4), v = lt_ld128f(x + second_of(q) * SLICE + lane * 4);
+    sum[DOTS] = dot4(u, v, 0.0f);
+}
+
+// A warp's sums are put where all blocks look for them. to: of the row and slice.
+LT_DEV void put_sums(u64 *to, const float *sum, u32 turn, int warp, int lane)
+{
+    float of_all[DOTS + 1];
     LT_UNROLL(DOTS + 1)
-    for (int j = 0; j < DOTS + 1; j++) sum[j] = lt_warp_sum(sum[j]);
+    for (int j = 0; j < DOTS + 1; j++) of_all[j] = lt_warp_sum(sum[j]);
     if (lane != 0) return;
     LT_UNROLL(DOTS)
     for (int j = 0; j < DOTS; j++) {
         const int k = warp + j * WARPS, value = k < STREAMS ? k : k + PRODUCTS;
-        if (k < MIX) lt_put(to + value * SLICES, lt_f32_bits(sum[j]), turn);
+        if (k < MIX) lt_put(to + value * SLICES, lt_f32_bits(of_all[j]), turn);
     }
     if (warp >= FIRST_PRODUCT)
-        lt_put(to + (STREAMS + warp - FIRST_PRODUCT) * SLICES, lt_f32_bits(sum[DOTS]), turn);
+        lt_put(to + (STREAMS + warp - FIRST_PRODUCT) * SLICES, lt_f32_bits(of_all[DOTS]), turn);
 }
 
 // One value of rows m0 .. m0 + ROWS - 1, summed over all slices.
 LT_DEV void take_sums(float *sum, const u64 *from, int m0, int value, u32 turn, int lane)
 {
-    u64 got[ROWS][AT_ONCE];
+    u64 got[ROWS];
     int missing;
     do {
         missing = 0;
         LT_UNROLL(ROWS)
         for (int r = 0; r < ROWS; r++) {
-            LT_UNROLL(AT_ONCE)
-            for (int i = 0; i < AT_ONCE; i++) {
-                const int s = lane + 32 * i;
-                got[r][i] = 0;
-                if (m0 + r >= M || s >= SLICES) continue;
-                got[r][i] = lt_peek(from + ((size_t)(m0 + r) * VALUES + value) * SLICES + s);
-                missing |= (u32)(got[r][i] >> 32) != turn;
-            }
+            got[r] = 0;
+            if (m0 + r >= M || lane >= SLICES) continue;
+            got[r] = lt_peek(from + ((size_t)(m0 + r) * VALUES + value) * SLICES + lane);
+            missing |= (u32)(got[r] >> 32) != turn;
         }
     } while (lt_look_again(missing));
     LT_UNROLL(ROWS)
-    for (int r = 0; r < ROWS; r++) {
-        sum[r] = 0.0f;
-        LT_UNROLL(AT_ONCE)
-        for (int i = 0; i < AT_ONCE; i++) sum[r] += lt_bits_f32((u32)got[r][i]);
-        sum[r] = lt_warp_sum(sum[r]);
-    }
+    for (int r = 0; r < ROWS; r++) sum[r] = lt_warp_sum(lt_bits_f32((u32)got[r]));
 }
 
 // 1 / sqrt(x) of a normal positive x to the last place or so, from a guess within 3.5 %: a third of the time of a
@@ -167,29 +160,11 @@ LT_DEV u32 finish_columns(float *post, float *mix, const float *x, u32 norm, con
     return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
 }
 
-// This warp's rows of fn, of the slice that begins at `column`.
-LT_DEV void load_fn(uint4 (*w)[LOADS], const bf16 *fn, int column, int warp, int lane)
-{
-    LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) {
-        LT_UNROLL(LOADS)
-        for (int i = 0; i < LOADS; i++) {
-            const int k = warp + j * WARPS, d = column + 64 * i + lane % 8 * 8;
-            w[j][i].x = w[j][i].y = w[j][i].z = w[j][i].w = 0;
-            if (d < H && k < MIX) w[j][i] = lt_ld128_once(fn + ((size_t)k * STREAMS + lane / 8) * H + d);
-        }
-    }
-}
-
-// From the slices of rows m0 on, x, to the sums over all slices that this block needs. slots: [M][VALUES][SLICES].
-LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE], uint4 (*w)[LOADS], int m0, u32 turn,
-                 int warp, int lane)
+// The sums over all slices that this block needs, of rows m0 .. m0 + ROWS - 1. slots: [M][VALUES][SLICES].
+LT_DEV void meet(float (*total)[VALUES], const u64 *slots, int m0, u32 turn, int warp, int lane)
 {
     LT_UNROLL(1)
-    for (int r = 0; r < ROWS && m0 + r < M; r++)
-        put_sums(slots + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, w, x[r], turn, warp, lane);
-    LT_UNROLL(1)
-    for (int n = 0; warp < NEEDED ? n < 1 : other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
+    for (int n = 0; warp < NEEDED ? n < 1 : warp < WARPS && other_sum(warp - NEEDED + 2 * n) < OTHERS; n++) {
         const int value = warp < NEEDED ? warp : NEEDED + other_sum(warp - NEEDED + 2 * n);
         float sum[ROWS];
         take_sums(sum, slots, m0, value, turn, lane);
@@ -199,18 +174,19 @@ LT_DEV void meet(float (*total)[VALUES], u64 *slots, float (*x)[STREAMS * SLICE]
     }
     __syncthreads();
 }
+enum { THREADS = 32 * WARPS };
 
-LT_KERNEL(THREADS, 2)
-mhc_pre__m1_h256__s4r1(bf16 *xn, float *post, float *mix, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
+LT_KERNEL(THREADS, 1)
+mhc_pre__m2_h4088__r2(bf16 *xn, float *post, float *mix, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS, block = blockIdx.y * SLICES + blockIdx.x;
     LT_SHARED2(float, x, ROWS, STREAMS * SLICE);
     LT_SHARED2(float, total, ROWS, VALUES);
     LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
-    uint4 weights[DOTS][LOADS];
+    uint2 w[DOTS][STREAMS];
 
-    load_fn(weights, fn, column, warp, lane);
+    load_fn(w, fn, column, warp, lane);
     float constant = 0.0f;  // waits in a register: a load in flight stops nobody
     if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
     const int d0 = warp % PARTS * 64 + lane * 2;  // that this thread finishes
@@ -225,7 +201,13 @@ mhc_pre__m1_h256__s4r1(bf16 *xn, float *post, float *mix, const float *streams, 
     }
     if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
     __syncthreads();
-    meet(total, (u64 *)sums, x, weights, m0, turn, warp, lane);
+    LT_UNROLL(1)
+    for (int r = 0; r < ROWS && m0 + r < M; r++) {
+        float sum[DOTS + 1];
+        make_sums(sum, w, x[r], warp, lane);
+        put_sums((u64 *)sums + (size_t)(m0 + r) * VALUES * SLICES + blockIdx.x, sum, turn, warp, lane);
+    }
+    meet(total, (const u64 *)sums, m0, turn, warp, lane);
     LT_UNROLL(1)
     for (int i = warp; i < ROWS * PARTS && m0 + i / PARTS < M; i += WARPS) {
         const int r = i / PARTS, m = m0 + r;
@@ -236,5 +218,5 @@ mhc_pre__m1_h256__s4r1(bf16 *xn, float *post, float *mix, const float *streams, 
     if (threadIdx.x == 0) turns[block] = turn;
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mhc_pre__m1_h256__s4r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(u32 **)a[8], *(u32 **)a[9]); }
+void lt_entry(void **a) { mhc_pre__m2_h4088__r2(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7], *(u32 **)a[8], *(u32 **)a[9]); }
 #endif
