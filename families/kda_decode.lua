@@ -55,8 +55,8 @@ local function launch(s, v)
     return {
         grid = { s.HEADS * v.split, sequences(s), 1 }, cluster = v.split,
         block = 32 * (v.warps + helpers(s, v)),
-        shared = 4 * s.TOKENS
-            * (4 * runs(s, v) * steps(s, v) + s.D // v.split + (v.split > 1 and 4 * v.split + 4 or 4)),
+        shared = 4 * s.TOKENS * (4 * runs(s, v) * steps(s, v) + s.D // v.split + 4
+            + (v.split > 1 and 4 * v.split or 0)),  -- a word for a channel, a column, a block
     }
 end
 
