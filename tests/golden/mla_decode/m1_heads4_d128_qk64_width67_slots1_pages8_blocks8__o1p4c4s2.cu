@@ -4,7 +4,7 @@
 // are brought by a power of two.
 // z: a warp has a piece of the columns in some of the tiles: tokens are the 16-row operand, lane (g, t) taking bytes
 // 16 t .. of each 64. Softmax: a warp has a head; p is the sum of two f16. y: a warp has some columns of all tiles,
-// which are the 16-row operand, lane (g, t) taking WIDE of them in the tokens t, t + 4, t + 8 and t + 12.
+// which are the 16-row operand, lane (g, t) taking four of them in the tokens t, t + 4, t + 8 and t + 12.
 // Then each block of a cluster gets its share of the outputs from all of them, and what they are parts of: nobody waits
 // for the others in front of that. Shares of several clusters meet in memory.
 enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, OCTETS = 1, PARTS = 4, CLUSTER = 4, SLICES = 2 };
@@ -26,8 +26,7 @@ enum {
     PANEL = CHUNKS % 2 == 0 ? 128 : 64,   // bytes of a token that neighbours load
     PANELS = D / PANEL / HALVES,
     COLUMNS = D / SLICES,
-    WIDE = COLUMNS >= 64 * WARPS ? 8 : 4, // columns of a lane
-    SPANS = COLUMNS / (8 * WIDE),         // of a warp's columns
+    SPANS = COLUMNS / 32,                 // of a warp's columns
     EACH = (TOKENS + 31) / 32,            // tokens of a lane
     LOADS = (MOST * HALVES + WARPS - 1) / WARPS,
     LINE = 32 * EACH,                     // floats between the pieces' z of a head
@@ -218,34 +217,23 @@ LT_DEV float softmax(float *total, float *z, int head, const u32 *live, int coun
     return largest;
 }
 
-LT_DEV void load_columns(u32 *two, const u8 *from)
-{
-    if (WIDE == 8) {
-        const uint2 v = *(const uint2 *)from;
-        two[0] = v.x, two[WIDE / 4 - 1] = v.y;
-    } else {
-        two[0] = *(const u32 *)from;
-    }
-}
-
-// The sums of a lane's columns: sum[i] has columns i and i + WIDE / 2, of heads 2 t and 2 t + 1 of each octet.
+// The sums of a lane's four columns: sum[i] has columns i and i + 2, of heads 2 t and 2 t + 1 of each octet.
 LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int column, int count)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const u8 *const from = latents + t * ROW + ((column / 16) ^ swizzle(t)) * 16 + column % 16;
-    float low[WIDE / 2][OCTETS][4] = {0};
+    float low[2][OCTETS][4] = {0};
     LT_UNROLL(MOST)
     for (int tile = 0; tile < MOST; tile++) {
-        u32 code[4][WIDE / 4], a[WIDE][2];
+        u32 code[4], a[4][2];
         if (tile >= LEAST && tile >= count) break;
         LT_UNROLL(4)
-        for (int n = 0; n < 4; n++) load_columns(code[n], from + (tile * TILE + n * 4) * ROW);
-        LT_UNROLL(WIDE)
-        for (int i = 0; i < WIDE; i++) {
+        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(from + (tile * TILE + n * 4) * ROW);
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
             LT_UNROLL(2)
             for (int k = 0; k < 2; k++) {
-                const u32 select = i % 4 < 2 ? 0x5140 : 0x7362;
-                const u32 two = lt_byte_perm(code[k * 2][i / 4], code[k * 2 + 1][i / 4], select);
+                const u32 two = lt_byte_perm(code[k * 2], code[k * 2 + 1], i < 2 ? 0x5140 : 0x7362);
                 a[i][k] = lt_e4m3x2_f16x2(i % 2 ? two >> 16 : two);
             }
         }
@@ -253,19 +241,16 @@ LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int 
         for (int n = 0; n < OCTETS; n++) {
             const uint4 weight = lt_ld128(p + (n * 8 + g) * HEAD + tile * TILE + t * 4);
             const u32 high_p[2] = {weight.x, weight.y}, low_p[2] = {weight.z, weight.w};
-            LT_UNROLL(WIDE / 2)
-            for (int i = 0; i < WIDE / 2; i++) {
-                const u32 rows[4] = {a[i][0], a[i + WIDE / 2][0], a[i][1], a[i + WIDE / 2][1]};
+            LT_UNROLL(2)
+            for (int i = 0; i < 2; i++) {
+                const u32 rows[4] = {a[i][0], a[i + 2][0], a[i][1], a[i + 2][1]};
                 lt_mma_m16n8k16_f16(sum[i][n], rows, high_p, sum[i][n]);
                 lt_mma_m16n8k16_f16(low[i][n], rows, low_p, low[i][n]);
             }
         }
     }
-    LT_UNROLL(WIDE / 2 * OCTETS * 4)
-    for (int i = 0; i < WIDE / 2 * OCTETS * 4; i++) {
-        float *const to = sum[i / (OCTETS * 4)][i / 4 % OCTETS] + i % 4;
-        *to += low[i / (OCTETS * 4)][i / 4 % OCTETS][i % 4];
-    }
+    LT_UNROLL(OCTETS * 8)
+    for (int i = 0; i < OCTETS * 8; i++) sum[i / 4 % 2][i / 8][i % 4] += low[i / 4 % 2][i / 8][i % 4];
 }
 
 LT_DEV int part_of(void) { return CLUSTER > 1 ? (int)(blockIdx.x % CLUSTER) : 0; }
@@ -278,19 +263,13 @@ LT_DEV void give(void *to, int rank, uint4 v, u64 *given)
 // A lane's columns of a head to the block whose share they are.
 LT_DEV void give_sums(float *shares, float (*sum)[OCTETS][4], int head, int column, u64 *given)
 {
-    LT_UNROLL(WIDE / 4)
-    for (int i = 0; i < WIDE / 4; i++) {
-        const int at = head * COLUMNS + column + i * 4;
-        u32 v[4];
-        LT_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            const int c = i * 4 + j;
-            v[j] = lt_f32_bits(sum[c % (WIDE / 2)][head / 8][c / (WIDE / 2) * 2 + head % 2]);
-        }
-        uint4 four;
-        four.x = v[0], four.y = v[1], four.z = v[2], four.w = v[3];
-        give(shares + part_of() * SHARE + at % SHARE, at / SHARE, four, given);
-    }
+    const int at = head * COLUMNS + column, i = head / 8, j = head % 2;
+    uint4 four;
+    four.x = lt_f32_bits(sum[0][i][j]);
+    four.y = lt_f32_bits(sum[1][i][j]);
+    four.z = lt_f32_bits(sum[0][i][j + 2]);
+    four.w = lt_f32_bits(sum[1][i][j + 2]);
+    give(shares + part_of() * SHARE + at % SHARE, at / SHARE, four, given);
 }
 
 LT_KERNEL(THREADS, OCTETS == 1 ? 2 : 1)
@@ -385,8 +364,8 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4c4s2(bf16 *y,
     }
     LT_UNROLL(1)
     for (int span = WARPS - 1 - warp; span < SPANS; span += WARPS) {
-        const int column = span * 8 * WIDE + g * WIDE;
-        float sum[WIDE / 2][OCTETS][4] = {0};
+        const int column = span * 32 + g * 4;
+        float sum[2][OCTETS][4] = {0};
         weigh(sum, latents, (const u32 *)z, slice * COLUMNS + column, count);
         LT_UNROLL(OCTETS * 2)
         for (int i = 0; i < OCTETS * 2; i++) {
