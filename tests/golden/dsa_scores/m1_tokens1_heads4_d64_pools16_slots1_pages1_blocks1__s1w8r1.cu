@@ -180,8 +180,10 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__s1w8r1(float *s
     for (int j = 0; j < STEPS; j++)
         if (page < pages && block >= 0) ask_step(key[j], mine + (size_t)block * STAGE, j);
     LT_UNROLL(TURNS)
-    for (int i = 0; i < TURNS; i++)
-        if (warp + i * WARPS < UNITS) keep_query(queries, weight, asked[i], own[i], warp + i * WARPS);
+    for (int i = 0; i < TURNS; i++) {
+        const int unit = warp + i * WARPS;
+        if ((i + 1) * WARPS <= UNITS || unit < UNITS) keep_query(queries, weight, asked[i], own[i], unit);
+    }
     __syncthreads();
     LT_UNROLL(1)
     for (; page < pages; page += stride) {
