@@ -35,7 +35,6 @@ end
 
 local KNOBS <const> = { { "rows", 1, 2, 4, 8, 16 } }  -- that a block carries: reuse of fn
 local function class() return "slice128" end
-local function site_class(_, v) return v.rows == 1 and "apart128" or "slice128" end  -- y's share
 local function keep(s, v, dev)
     return (v.rows == 1 or v.rows < 2 * s.M)
         and slices(s) * groups(s, v) <= (dev.sms < 2 * MOST_BLOCKS and 1 or 2) * MOST_BLOCKS
@@ -113,8 +112,7 @@ return {
         shape = { "M", "H" },
         serves = serves,
         args = SITE,
-        scratch = scratch, knobs = KNOBS, class = site_class, keep = keep,
-        launch = launch(18),
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(18),
         work = site_work,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -138,8 +136,7 @@ return {
             SITE[2], SITE[3], SITE[4], SITE[5], SITE[6], SITE[7], SITE[8], SITE[9], SITE[10],
             SITE[11], { "input_scale", "f32", { 1 } },
         },
-        scratch = scratch, knobs = KNOBS, class = site_class, keep = keep,
-        launch = launch(18),
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(18),
         template = function() return "mhc_post_pre" end,
         work = function(s)
             local site = site_work(s)

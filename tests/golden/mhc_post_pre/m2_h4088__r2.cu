@@ -1,8 +1,8 @@
 /* family mhc_post_pre rev 2, shape m2_h4088, variant r2, class slice128 */
 // mhc_post of the columns of a block's slice, then mhc_pre of them. All that y has no part in is done in front of the
 // wait: what the site in front wrote was there before the kernel that wrote y began. There x is what comb makes of the
-// streams; y then adds its share to the columns and, where there is one row, to the sums, which are made before. One
-// warp balances comb, and one waits for y.
+// streams; y then adds its share to the sums, which one row has made before, and to the columns. One warp balances
+// comb, and one waits for y.
 enum { M = 2, H = 4088, ROWS = 2 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other, put
 // where all blocks look for them, so that each can finish its own SLICE columns, still in shared memory. The order of a
@@ -329,6 +329,15 @@ LT_DEV float weigh_product(float4 *by, const float *x, const float *gate, int wa
     return gate[a] * gate[b];
 }
 
+// A lane's share of a warp's sums without y, and what y is multiplied with.
+LT_DEV float make_shares(float *sum, float4 *by, uint2 (*w)[STREAMS], const float *x, const float *gate, int warp,
+                         int lane)
+{
+    make_sums(sum, w, x, warp, lane);
+    weigh_dots(by, w, gate);
+    return weigh_product(by + DOTS, x, gate, warp, lane);
+}
+
 // y's share of a warp's sums over a row's slice.
 LT_DEV void add_y(float *sum, const float4 *by, float square, const float *y, int lane)
 {
@@ -401,33 +410,24 @@ mhc_post_pre__m2_h4088__r2(bf16 *xn, float *streams, float *next_post, float *ne
             for (int j = 0; j < STREAMS; j++) mine[c][j] = mixed[j];
         }
         lt_bar_sync(MADE, MAKERS);
-        if (ROWS == 1) {  // the registers hold no more
-            make_sums(sum, w, x[0], warp, lane);
-            weigh_dots(by, w, gate[0]);
-            square = weigh_product(by + DOTS, x[0], gate[0], warp, lane);
-        }
+        if (ROWS == 1) square = make_shares(sum, by, w, x[0], gate[0], warp, lane);  // else not enough registers
     }
     __syncthreads();
     const u32 turn = *turned;  // of this launch: what others put carries it
     u64 *slots = (u64 *)sums + (size_t)m0 * VALUES * SLICES + blockIdx.x;
-    if (ROWS == 1 && warp < WARPS) {
-        add_y(sum, by, square, of_y[0], lane);
-        put_sums(slots, sum, turn, warp, lane);
+    LT_UNROLL(1)
+    for (int r = 0; r < rows && warp < WARPS; r++) {
+        if (ROWS > 1) square = make_shares(sum, by, w, x[r], gate[r], warp, lane);
+        add_y(sum, by, square, of_y[r], lane);
+        put_sums(slots + (size_t)r * VALUES * SLICES, sum, turn, warp, lane);
     }
+    if (ROWS > 1 && warp < WARPS) lt_bar_sync(MADE, MAKERS);  // all have read x
     LT_UNROLL(COLUMNS)
     for (int c = 0; c < COLUMNS; c++) {
         const int i = threadIdx.x + c * MAKERS, r = i / SLICE, d = i % SLICE;
         if (warp >= WARPS || r >= rows) continue;
         LT_UNROLL(STREAMS)
         for (int j = 0; j < STREAMS; j++) x[r][j * SLICE + d] = mine[c][j] = fmaf(gate[r][j], of_y[r][d], mine[c][j]);
-    }
-    if (ROWS > 1 && warp < WARPS) {
-        lt_bar_sync(MADE, MAKERS);
-        LT_UNROLL(1)
-        for (int r = 0; r < rows; r++) {
-            make_sums(sum, w, x[r], warp, lane);
-            put_sums(slots + (size_t)r * VALUES * SLICES, sum, turn, warp, lane);
-        }
     }
     meet(total, (const u64 *)sums, m0, turn, warp, lane);
     LT_UNROLL(1)
