@@ -55,6 +55,14 @@ function tile.is_kept(s, v, units, dev)
         and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
 end
 
+-- What the ring of registers of fp4_product.cut has room for: one tile a warp, but where they are
+-- many; and blocks that share one K only where warps do not suffice.
+function tile.is_streamed(s, v, dev)
+    return (v.tiles == 1 or tile.count(s.N) >= 16 * dev.sms and tile.warps(v) <= 8)
+        and v.tiles * v.unroll * tile.halves(s.M) <= 8
+        and (v.parts == 1 or v.split == 16)
+end
+
 -- Bytes in shared memory of rows of x as bf16, each padded by 16, in whole passes of fp4_sums.cut
 -- (v.late) or fp4_codes.cut, and of one group of zeros.  ORDER STAGED
 function tile.staged(rows, k, v)
