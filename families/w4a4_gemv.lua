@@ -64,7 +64,7 @@ return family("w4a4_gemv", {
     keep = function(s, v, dev)
         return (v.mma == 1 or dev.nvf4 and v.late == 0)
             and (v.late == 0 or v.split < 16)  -- a row of x for few tiles
-            and (v.mma == 1 and tile.is_streamed(s, v, dev) and v.unroll < 4
+            and (v.mma == 1 and tile.is_streamed(s, v, dev)
                 or v.mma == 2 and v.tiles * v.unroll * tile.halves(s.M) <= 8 and v.unroll ~= 3)
             and tile.is_kept(s, v, pairs_of(s), dev)
             and unpacks_well(s, v, dev)

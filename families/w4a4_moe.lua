@@ -45,7 +45,7 @@ local KNOBS <const> = {
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 
 local function keep(s, v, dev)
-    return (v.mma == 1 and v.tiles == 1 and v.unroll < 4  -- the ring of fp4_product.cut
+    return (v.mma == 1 and v.tiles == 1 and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
             or v.mma == 2 and dev.nvf4 and v.unroll ~= 3)
         and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)
 end

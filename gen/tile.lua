@@ -55,11 +55,13 @@ function tile.is_kept(s, v, units, dev)
         and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
 end
 
--- What the ring of registers of fp4_product.cut has room for: one tile a warp, but where they are
--- many; and blocks that share one K only where warps do not suffice.
+-- What fp4_product.cut has registers for: one tile a warp, two where they are many; and blocks that
+-- share one K only where warps do not suffice.
 function tile.is_streamed(s, v, dev)
-    return (v.tiles == 1 or tile.count(s.N) >= 16 * dev.sms and tile.warps(v) <= 8)
-        and v.tiles * v.unroll * tile.halves(s.M) <= 8
+    local halves = tile.halves(s.M)
+    return (v.tiles == 1 or v.tiles == 2 and tile.count(s.N) >= 16 * dev.sms and tile.warps(v) <= 8)
+        and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
+        and (v.late == 0 or s.M <= 4 or tile.warps(v) <= 8 and v.tiles * halves <= 2)
         and (v.parts == 1 or v.split == 16)
 end
 

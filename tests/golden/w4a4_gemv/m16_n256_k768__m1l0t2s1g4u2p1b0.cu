@@ -142,46 +142,62 @@ LT_DEV void x_bf16(u32 *b, x_raw raw)
 // x_ask(x, row, k) asks for them, zeros behind the last row and from K on; x_bf16(b, raw) makes them bf16.
 
 enum {
-    RING = UNROLL + 1,                     // units in registers: UNROLL are on their way while one is multiplied
     LOADS = UNROLL * TILES,
-    // warps of a multiprocessor that find registers; those of a whole K take more: their loops have no branches
-    HELD = LOADS == 2 && ROWS <= 2 && SPLIT > 1 ? 24 : LOADS <= 4 && ROWS <= 4 ? 16 : WARPS,
+    // warps of a multiprocessor that find registers; there are more where they share one K
+    HELD = ROWS == 1 && SPLIT > 1 && UNITS >= 4 * SPLIT && LOADS == 2 ? 24 : ROWS <= 4 && LOADS <= 4 ? 16 : WARPS,
     RESIDENT = HELD / WARPS,               // blocks
     WIDE = UNITS * 128,                    // of a row in shared memory
     STRIDE = WIDE + 8,                     // eight lanes' 16 bytes lie in different banks
     THREADS = 32 * WARPS,
     PLACES = STAGED * (WIDE / 16),         // groups of 16 in shared memory; zeros stand behind them
-    AT_ONCE = PLACES <= THREADS ? 1 : PLACES <= 2 * THREADS ? 2 : 4  // that a thread asks for before it stores one
+    AT_ONCE = PLACES > THREADS ? 2 : 1     // that a thread asks for before it stores one
 };
 
-// ---- weights ----
+// ---- weights: UNROLL units are on their way while as many are multiplied ----
+
+LT_DEV int fp4_first(int share, int shares) { return UNITS * share / shares; }  // unit of a share of K
+
+// Units of a share. For one row a constant where it can be: then no branches stand between units, and they take more
+// registers.
+LT_DEV int fp4_count(int share, int shares)
+{
+    if (ROWS == 1 && UNITS % shares == 0) return UNITS / shares;
+    return fp4_first(share + 1, shares) - fp4_first(share, shares);
+}
 
 typedef struct {
-    const u8 *codes[TILES];                // this lane's, of the next unit
-    const e4m3 *scales[TILES];
-    uint4 word[RING][TILES][2];
-    u32 scale[RING][TILES];
-} fp4_ring;
+    uint4 word[UNROLL][TILES][2];
+    u32 scale[UNROLL][TILES];
+} fp4_batch;
 
-LT_DEV void fp4_ask(fp4_ring *r, int slot, int unit)
+typedef struct {
+    const u8 *codes[TILES];                // this lane's, of the unit behind the batch
+    const e4m3 *scales[TILES];
+    fp4_batch next;
+} fp4_stream;
+
+LT_DEV void fp4_ask(fp4_stream *s, int count)  // for the next UNROLL units, of which `count` are left
 {
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++) {
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++)
+            if (u < count) fp4_load_next(s->next.word[u][i], &s->next.scale[u][i], s->codes[i], s->scales[i], u);
+    }
     LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++)
-        fp4_load_next(r->word[slot][i], &r->scale[slot][i], r->codes[i], r->scales[i], unit);
+    for (int i = 0; i < TILES; i++) s->codes[i] += UNROLL * 1024, s->scales[i] += UNROLL * 128;
 }
 
 // Asks for the first units of `count` from `first` on, of tiles tile0 .. tile0 + TILES - 1 of ALL_TILES.
-LT_DEV void fp4_begin(fp4_ring *r, const u8 *w, const e4m3 *ws, int tile0, int first, int count, int lane)
+LT_DEV void fp4_begin(fp4_stream *s, const u8 *w, const e4m3 *ws, int tile0, int first, int count, int lane)
 {
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) {
         const size_t tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
-        r->codes[i] = w + (tile * UNITS + first) * 1024 + lane * 16;
-        r->scales[i] = ws + (tile * UNITS + first) * 128 + lane * 4;
+        s->codes[i] = w + (tile * UNITS + first) * 1024 + lane * 16;
+        s->scales[i] = ws + (tile * UNITS + first) * 128 + lane * 4;
     }
-    LT_UNROLL(UNROLL)
-    for (int u = 0; u < UNROLL; u++)
-        if (u < count) fp4_ask(r, u, u);
+    fp4_ask(s, count);
 }
 
 // ---- rows of x in shared memory ----
@@ -238,47 +254,46 @@ LT_DEV void stage(bf16 *rows, x_raw *got, const x_rows *x)
 // ---- products ----
 
 // place: of this lane's x of the first row and chunk; step: how far that of the next unit is. Zeros do not end.
-LT_DEV void fp4_unit(float (*sum)[SUMS], const fp4_ring *r, int slot, const bf16 *place, int step, const x_rows *x,
-                     int unit, int g, int t)
+LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, const bf16 *rows, int place, int step,
+                     const x_rows *x, int unit, int g, int t)
 {
     u32 b[8];
     LT_UNROLL(2)
     for (int c = 0; c < 2; c++) {
         u32 a[TILES][4][4];
         LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) fp4_steps(a[i], r->word[slot][i][c], r->scale[slot][i], c);
+        for (int i = 0; i < TILES; i++) fp4_steps(a[i], word[i][c], scale[i], c);
         LT_UNROLL(PASSES)
         for (int p = 0; p < PASSES; p++) {
             if (p * EACH >= x->rows) break;
             if (c == 0 || !BOTH) {
                 const int row = fp4_gives(g, t) ? p * EACH + fp4_row(g) : ROWS;
-                if (BLOCK) stage_get16(b, place + (step ? p * EACH * STRIDE + c * 64 : 0));
+                if (BLOCK) stage_get16(b, rows + place + (step ? p * EACH * STRIDE + c * 64 : 0));
                 else x_bf16(b, x_ask(x, row, unit * 128 + fp4_chunk_of(c, g) * 64 + t * 16));
             }
             LT_UNROLL(TILES)
-            for (int i = 0; i < TILES; i++) fp4_add(sum[i], a[i], b, r->scale[slot][i], c, p);
+            for (int i = 0; i < TILES; i++) fp4_add(sum[i], a[i], b, scale[i], c, p);
         }
     }
 }
 
 // total: of the `count` units from `first` on, that fp4_begin began; rows: of x, where the block brought it.
-LT_DEV void fp4_products(float (*total)[TOTALS], fp4_ring *r, const bf16 *rows, const x_rows *x, int first, int count,
-                         int lane)
+LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows, const x_rows *x, int first,
+                         int count, int lane)
 {
     const int g = lane / 4, t = lane % 4, step = fp4_gives(g, t) ? 128 : 0;
-    const bf16 *place = rows + (step ? fp4_row(g) * STRIDE + first * 128 + fp4_chunk_of(0, g) * 64 + t * 16
-                                     : STAGED * STRIDE);
+    int place = step ? fp4_row(g) * STRIDE + first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STAGED * STRIDE;
     float sum[TILES][SUMS] = {0};
     LT_UNROLL(1)
-    for (int unit = 0; unit < count; unit += RING) {
-        LT_UNROLL(RING)
-        for (int u = 0; u < RING; u++) {
-            if (unit + u + UNROLL < count) fp4_ask(r, (u + UNROLL) % RING, u + UNROLL);
-            if (unit + u < count) fp4_unit(sum, r, u, place, step, x, first + unit + u, g, t);
+    for (int unit = 0; unit < count; unit += UNROLL) {
+        fp4_batch now = s->next;
+        fp4_ask(s, count - unit - UNROLL);
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++) {
+            if (unit + u < count)
+                fp4_unit(sum, now.word[u], now.scale[u], rows, place, step, x, first + unit + u, g, t);
             place += step;
         }
-        LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) r->codes[i] += RING * 1024, r->scales[i] += RING * 128;
     }
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
@@ -300,14 +315,14 @@ w4a4_gemv__m16_n256_k768__m1l0t2s1g4u2p1b0(bf16 *y, const u8 *x, const e4m3 *xs,
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES;
     const int segment = blockIdx.y * SPLIT + warp % SPLIT;
-    const int first = UNITS * segment / SEGMENTS, count = UNITS * (segment + 1) / SEGMENTS - first;
+    const int first = fp4_first(segment, SEGMENTS), count = fp4_count(segment, SEGMENTS);
     const x_rows from = {x, xs, M};
-    fp4_ring ring;
+    fp4_stream weights;
     float total[TILES][TOTALS], channel[TILES][2];
     LT_DYN_SHARED(bf16, rows);
 
     load_channels(&channel[0][0], sw, tile0, g);
-    fp4_begin(&ring, w, ws, tile0, first, count, lane);
+    fp4_begin(&weights, w, ws, tile0, first, count, lane);
     lt_pdl_wait();
     lt_pdl_launch();
     if (BLOCK) {
@@ -315,7 +330,7 @@ w4a4_gemv__m16_n256_k768__m1l0t2s1g4u2p1b0(bf16 *y, const u8 *x, const e4m3 *xs,
         stage_ask(got, &from, threadIdx.x);
         stage(rows, got, &from);
     }
-    fp4_products(total, &ring, rows, &from, first, count, lane);
+    fp4_products(total, &weights, rows, &from, first, count, lane);
     if (warp % SPLIT != 0) return;
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) {
