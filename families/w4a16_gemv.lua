@@ -10,7 +10,7 @@ local PAIR <const> = 128  -- k of a unit: two chunks of 64, whose scales fill a 
 local function pairs_of(s) return tile.ceil(s.K, PAIR) end
 
 return family("w4a16_gemv", {
-    rev = 1,
+    rev = 2,
     maths = "y[m,n] = bf16(sw[n] * sum over k of e2m1(w[n,k]) * ws[n,k/16] * x[m,k])",
 
     shape = { "M", "N", "K" },
@@ -34,7 +34,7 @@ return family("w4a16_gemv", {
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
         { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
         { "groups", 1, 2, 4 },        -- groups of such warps in a block
-        { "unroll", 2, 4 },           -- units in flight of a warp
+        { "unroll", 2, 3 },           -- units on their way to a warp
         { "parts", 1, 2, 4 },         -- blocks that share one K
         { "block", 1, 0 },            -- x brought to shared memory, or loaded by each warp
     },
@@ -42,10 +42,10 @@ return family("w4a16_gemv", {
         return ("mma.bf16_%s_%dx%d"):format(v.late == 1 and "sums" or "codes", v.parts, v.split)
     end,
     keep = function(s, v, dev)
-        return v.block <= v.late and (v.late == 0 or v.split < 16)  -- a row of x for few tiles
-            and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+        return (v.late == 0 or v.split < 16)            -- a row of x for few tiles
+            and tile.is_streamed(s, v, dev)
             and tile.is_kept(s, v, pairs_of(s), dev)
-            and v.block == (v.late == 1 and tile.can_stage(s, v, dev) and 1 or 0)
+            and v.block == (tile.can_stage(s, v, dev) and 1 or 0)
     end,
 
     launch = function(s, v)

@@ -29,7 +29,7 @@ local function kind(v)
 end
 
 return family("w4a4_gemv", {
-    rev = 1,
+    rev = 2,
     maths = "y[m,n] = bf16(gs[m] * sw[n] * sum over k of (x * xs)[m,k] * (w * ws)[n,k])",
 
     shape = { "M", "N", "K" },
@@ -56,7 +56,7 @@ return family("w4a4_gemv", {
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
         { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
         { "groups", 1, 2, 4 },        -- groups of such warps in a block
-        { "unroll", 2, 4 },           -- pairs of chunks in flight
+        { "unroll", 2, 3, 4 },        -- units on their way to a warp
         { "parts", 1, 2, 4 },         -- blocks that share one K
         { "block", 1, 0 },            -- x unpacked once a block, or by each warp
     },
@@ -64,7 +64,8 @@ return family("w4a4_gemv", {
     keep = function(s, v, dev)
         return (v.mma == 1 or dev.nvf4 and v.late == 0)
             and (v.late == 0 or v.split < 16)  -- a row of x for few tiles
-            and v.tiles * v.unroll * tile.halves(s.M) <= 8  -- the loads in flight stay in registers
+            and (v.mma == 1 and tile.is_streamed(s, v, dev)
+                or v.mma == 2 and v.tiles * v.unroll * tile.halves(s.M) <= 8 and v.unroll ~= 3)
             and tile.is_kept(s, v, pairs_of(s), dev)
             and unpacks_well(s, v, dev)
     end,

@@ -36,14 +36,17 @@ end
 local KNOBS <const> = {
     { "mma", 2, 1 },    -- block-scaled FP4, or bf16
     { "late", 1, 0 },   -- scales multiply sums of 16 products, or codes
-    moe.KNOBS[1], moe.KNOBS[2], moe.KNOBS[3], moe.KNOBS[4], moe.KNOBS[5],
+    moe.KNOBS[1], moe.KNOBS[2], moe.KNOBS[3],
+    { "unroll", 2, 3, 4 },  -- units on their way to a warp
+    moe.KNOBS[5],
     { "block", 1, 0 },  -- x unpacked once a block, or by each warp
 }
 
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 
 local function keep(s, v, dev)
-    return (v.mma == 1 or dev.nvf4) and (v.late == 0 or v.tiles == 1)  -- registers for both chains
+    return (v.mma == 1 and v.tiles == 1 and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
+            or v.mma == 2 and dev.nvf4 and v.unroll ~= 3)
         and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)
 end
 
@@ -71,7 +74,7 @@ local DRAW <const> = {
 
 return {
     family("w4a4_moe.gate_up", {
-        rev = 1,
+        rev = 2,
         maths = "y[slot,n] = bf16(gs[m] * sw[e,2n/N] * sum of (x * xs)[m,k] * (w * ws)[e,n,k])",
         shape = { "M", "TOPK", "EXPERTS", "N", "K" },
         serves = function(s)
@@ -110,7 +113,7 @@ return {
     }),
 
     family("w4a4_moe.down", {
-        rev = 1,
+        rev = 2,
         maths = "y[slot,n] = bf16(gs[slot] * sw[e] * sum of (x * xs)[slot,k] * (w * ws)[e,n,k])",
         shape = { "M", "TOPK", "EXPERTS", "N", "K" },
         serves = moe.serves,

@@ -50,6 +50,16 @@ function tile.is_kept(s, v, units, dev)
         and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
 end
 
+-- What fp4_product.cut has registers for: one tile a warp, two where they are many; and blocks that
+-- share one K only where warps do not suffice.
+function tile.is_streamed(s, v, dev)
+    local halves = tile.halves(s.M)
+    return (v.tiles == 1 or v.tiles == 2 and tile.count(s.N) >= 16 * dev.sms and tile.warps(v) <= 8)
+        and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
+        and (v.late == 0 or s.M <= 4 or tile.warps(v) <= 8 and v.tiles * halves <= 2)
+        and (v.parts == 1 or v.split == 16)
+end
+
 -- Bytes in shared memory of rows of x as bf16, each padded by 16, in whole passes of fp4_sums.cut
 -- (v.late) or fp4_codes.cut, and of one group of zeros.  ORDER STAGED
 function tile.staged(rows, k, v)

@@ -1,7 +1,5 @@
-/* family w4a4_moe.down rev 1, shape m1_topk1_experts1_n16_k16, variant m1l1t1s1g4u2j0b1, class mma.bf16_sums_1 */
-// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16: exact. Lane (g, t)
-// holds rows g and g + 8 of a tile, the scale group 16t .. 16t + 15 of each chunk of 64 k; x lies the same way, so K is
-// summed in a permuted order, the same for every slot.
+/* family w4a4_moe.down rev 2, shape m1_topk1_experts1_n16_k16, variant m1l1t1s1g4u2j0b1, class mma.bf16_sums_1 */
+// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16: exact.
 enum { M = 1, TOPK = 1, EXPERTS = 1, N = 16, K = 16, MMA = 1, LATE = 1, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 1 };
 enum {
     SLOTS = M * TOPK,
@@ -12,11 +10,7 @@ enum {
     PARTS = 1,
     ALL_TILES = N / 16,           // of an expert
     COLUMNS = JOIN ? M : 1,       // slots that one reading serves
-    ROWS = COLUMNS,
-    LOADS = UNROLL * TILES,       // units in flight of a warp
-    RESIDENT = (ROWS <= 2 && LOADS <= 2 ? 24 : ROWS <= 4 && LOADS <= 4 ? 16 : WARPS) / WARPS,  // blocks: registers
-    WIDE = UNITS * 128,           // of a row in shared memory
-    STRIDE = WIDE + 8
+    ROWS = COLUMNS
 };
 // Scales multiply sums of 16 products. The columns of an mma are two rows of x, each four times: where lane (g, t) has
 // the codes of its scale group, only the columns g of that group have x, and zeros stand elsewhere. So lane (g, t)
@@ -27,6 +21,7 @@ enum {
     PASSES = (ROWS + 1) / 2,   // over the weights
     EACH = 2,                  // rows of x that a pass takes
     STAGED = ROWS > 1 ? PASSES * EACH : 1,  // rows of x in shared memory  ORDER STAGED
+    BOTH = ROWS == 1,          // one operand of x serves both chunks of a unit
     SUMS = 2 * QUADS * 4,      // floats of a lane and tile
     TOTALS = 2 * QUADS
 };
@@ -110,7 +105,8 @@ LT_DEV void quads_meet(float *mine, const float *sum, int t, int rows)
 }
 
 LT_DEV int fp4_row(int g) { return ROWS == 1 ? 0 : g % 2; }  // of a pass, that lane (g, t) gives
-LT_DEV int fp4_gives(int c, int g, int t) { return ROWS == 1 ? g == 2 * t + c : g / 2 == t; }  // does it, for chunk c?
+LT_DEV int fp4_gives(int g, int t) { return g / 2 == t; }  // does it?
+LT_DEV int fp4_chunk_of(int c, int g) { return BOTH ? g % 2 : c; }  // whose x it gives
 LT_DEV int fp4_sum_row(int j, int t) { return j / 2 * 4 + t; }
 LT_DEV int fp4_sum_channel(int j) { return j % 2; }  // 0: row g of the tile, 1: row g + 8
 
@@ -161,12 +157,95 @@ LT_DEV void fp4_expand(u32 *b, uint2 codes, e4m3 scale)
     }
 }
 
-LT_DEV void fp4_expand16(u32 *b, const u8 *codes, const e4m3 *scales, size_t at)  // values at .. at + 15
+LT_DEV void fp4_fetch16(uint2 *to, e4m3 *scale, const u8 *codes, const e4m3 *scales, size_t at)  // values at .. at + 15
 {
-    fp4_expand(b, *(const uint2 *)(codes + at / 2), scales[at / 16]);
+    *to = *(const uint2 *)(codes + at / 2);
+    *scale = scales[at / 16];
 }
-// Rows of x in shared memory: WIDE bf16 each, STRIDE apart, so that eight lanes' 16 bytes lie in different banks.
-LT_DEV void staged_put16(bf16 *rows, int row, int k, const u32 *b)
+typedef struct { const u8 *x; const e4m3 *xs; const i32 *slots; int rows; } x_rows;
+typedef struct { uint2 codes; e4m3 scale; } x_raw;
+
+LT_DEV x_raw x_ask(const x_rows *x, int row, int k)  // of slot number `row` of the expert
+{
+    x_raw got = {{0, 0}, {0}};
+    if (row < x->rows && k < K)
+        fp4_fetch16(&got.codes, &got.scale, x->x, x->xs, (size_t)(x->slots[row] / SHARE) * K + k);
+    return got;
+}
+
+LT_DEV void x_bf16(u32 *b, x_raw raw)
+{
+    fp4_expand(b, raw.codes, raw.scale);
+    if (LATE) fp4_lift(b, FP4_LIFT_CODES);
+}
+
+// Products of rows of x with the TILES tiles of a warp, NVFP4 weights. Lane (g, t) holds rows g and g + 8 of a tile and
+// the scale group 16t .. 16t + 15 of each chunk of 64 k; x lies the same way, so K is summed in a permuted order, the
+// same for every row. The template says what x is: x_rows, and x_raw, 16 values of a row as they lie in memory;
+// x_ask(x, row, k) asks for them, zeros behind the last row and from K on; x_bf16(b, raw) makes them bf16.
+
+enum {
+    LOADS = UNROLL * TILES,
+    // warps of a multiprocessor that find registers; there are more where they share one K
+    HELD = ROWS == 1 && SPLIT > 1 && UNITS >= 4 * SPLIT && LOADS == 2 ? 24 : ROWS <= 4 && LOADS <= 4 ? 16 : WARPS,
+    RESIDENT = HELD / WARPS,               // blocks
+    WIDE = UNITS * 128,                    // of a row in shared memory
+    STRIDE = WIDE + 8,                     // eight lanes' 16 bytes lie in different banks
+    THREADS = 32 * WARPS,
+    PLACES = STAGED * (WIDE / 16),         // groups of 16 in shared memory; zeros stand behind them
+    AT_ONCE = PLACES > THREADS ? 2 : 1     // that a thread asks for before it stores one
+};
+
+// ---- weights: UNROLL units are on their way while as many are multiplied ----
+
+LT_DEV int fp4_first(int share, int shares) { return UNITS * share / shares; }  // unit of a share of K
+
+// Units of a share. For one row a constant where it can be: then no branches stand between units, and they take more
+// registers.
+LT_DEV int fp4_count(int share, int shares)
+{
+    if (ROWS == 1 && UNITS % shares == 0) return UNITS / shares;
+    return fp4_first(share + 1, shares) - fp4_first(share, shares);
+}
+
+typedef struct {
+    uint4 word[UNROLL][TILES][2];
+    u32 scale[UNROLL][TILES];
+} fp4_batch;
+
+typedef struct {
+    const u8 *codes[TILES];                // this lane's, of the unit behind the batch
+    const e4m3 *scales[TILES];
+    fp4_batch next;
+} fp4_stream;
+
+LT_DEV void fp4_ask(fp4_stream *s, int count)  // for the next UNROLL units, of which `count` are left
+{
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++) {
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++)
+            if (u < count) fp4_load_next(s->next.word[u][i], &s->next.scale[u][i], s->codes[i], s->scales[i], u);
+    }
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) s->codes[i] += UNROLL * 1024, s->scales[i] += UNROLL * 128;
+}
+
+// Asks for the first units of `count` from `first` on, of tiles tile0 .. tile0 + TILES - 1 of ALL_TILES.
+LT_DEV void fp4_begin(fp4_stream *s, const u8 *w, const e4m3 *ws, int tile0, int first, int count, int lane)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        const size_t tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+        s->codes[i] = w + (tile * UNITS + first) * 1024 + lane * 16;
+        s->scales[i] = ws + (tile * UNITS + first) * 128 + lane * 4;
+    }
+    fp4_ask(s, count);
+}
+
+// ---- rows of x in shared memory ----
+
+LT_DEV void stage_put16(bf16 *rows, int row, int k, const u32 *b)
 {
     uint4 lo, hi;
     lo.x = b[0], lo.y = b[1], lo.z = b[2], lo.w = b[3];
@@ -175,62 +254,65 @@ LT_DEV void staged_put16(bf16 *rows, int row, int k, const u32 *b)
     lt_st128(rows + row * STRIDE + k + 8, hi);
 }
 
-LT_DEV void staged_get16(u32 *b, const bf16 *rows, int row, int k)
+LT_DEV void stage_get16(u32 *b, const bf16 *at)
 {
-    const uint4 lo = lt_ld128(rows + row * STRIDE + k), hi = lt_ld128(rows + row * STRIDE + k + 8);
+    const uint4 lo = lt_ld128(at), hi = lt_ld128(at + 8);
     b[0] = lo.x, b[1] = lo.y, b[2] = lo.z, b[3] = lo.w;
     b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
 }
 
-LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 **codes, const e4m3 **scales, int unit)
+LT_DEV void stage_ask(x_raw *got, const x_rows *x, int from)  // the thread's groups from, from + THREADS ..
 {
-    LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) fp4_load_next(w[i], &scale[i], codes[i], scales[i], unit);
-}
-
-LT_DEV void zero16(u32 *b)
-{
-    LT_UNROLL(8)
-    for (int i = 0; i < 8; i++) b[i] = 0;
-}
-
-// 16 values of slot m's row in memory, zero from K on.
-LT_DEV void fetch_row(u32 *b, const u8 *x, const e4m3 *xs, const i32 *slots, int m, int k)
-{
-    zero16(b);
-    if (k >= K) return;
-    fp4_expand16(b, x, xs, (size_t)(slots[m] / SHARE) * K + k);
-    if (LATE) fp4_lift(b, FP4_LIFT_CODES);
-}
-
-// By the whole block; zeros behind the last slot's row.
-LT_DEV void stage_rows(bf16 *rows, const u8 *x, const e4m3 *xs, const i32 *slots, int columns)
-{
-    for (int i = threadIdx.x; i <= STAGED * (WIDE / 16); i += 32 * WARPS) {
-        const int m = i / (WIDE / 16), k = i % (WIDE / 16) * 16;
-        u32 b[8];
-        fetch_row(b, x, xs, slots, m, m < columns ? k : K);
-        staged_put16(rows, m, k, b);
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int place = from + i * THREADS;
+        got[i] = x_ask(x, place < PLACES ? place / (WIDE / 16) : ROWS, place % (WIDE / 16) * 16);
     }
 }
 
-LT_DEV void add_unit(float (*sum)[SUMS], uint4 (*w)[2], u32 *scale, const bf16 *rows, const int *at, const int *next,
-                     const u8 *x, const e4m3 *xs, const i32 *slots, int columns, int unit, int g, int t)
+LT_DEV void stage_put(bf16 *rows, const x_raw *got, int from)
 {
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int place = from + i * THREADS;
+        u32 b[8];
+        x_bf16(b, got[i]);
+        if (place < PLACES) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
+    }
+}
+
+// The block brings x; got: what stage_ask(got, x, threadIdx.x) asked for.
+LT_DEV void stage(bf16 *rows, x_raw *got, const x_rows *x)
+{
+    const u32 zeros[8] = {0};
+    stage_put(rows, got, threadIdx.x);
+    for (int from = threadIdx.x + AT_ONCE * THREADS; from < PLACES; from += AT_ONCE * THREADS) {
+        stage_ask(got, x, from);
+        stage_put(rows, got, from);
+    }
+    if (threadIdx.x == THREADS - 1) stage_put16(rows, STAGED, 0, zeros);
+    __syncthreads();
+}
+
+// ---- products ----
+
+// place: of this lane's x of the first row and chunk; step: how far that of the next unit is. Zeros do not end.
+LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, const bf16 *rows, int place, int step,
+                     const x_rows *x, int unit, int g, int t)
+{
+    u32 b[8];
     LT_UNROLL(2)
     for (int c = 0; c < 2; c++) {
         u32 a[TILES][4][4];
         LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) fp4_steps(a[i], w[i][c], scale[i], c);
+        for (int i = 0; i < TILES; i++) fp4_steps(a[i], word[i][c], scale[i], c);
         LT_UNROLL(PASSES)
         for (int p = 0; p < PASSES; p++) {
-            u32 b[8];
-            if (p * EACH >= columns) break;
-            if (BLOCK) {
-                staged_get16(b, rows, p * EACH * (next[c] != 0), at[c]);
-            } else {
-                const int m = p * EACH + fp4_row(g);
-                fetch_row(b, x, xs, slots, m, m < columns && fp4_gives(c, g, t) ? unit * 128 + c * 64 + t * 16 : K);
+            if (p * EACH >= x->rows) break;
+            if (c == 0 || !BOTH) {
+                const int row = fp4_gives(g, t) ? p * EACH + fp4_row(g) : ROWS;
+                if (BLOCK) stage_get16(b, rows + place + (step ? p * EACH * STRIDE + c * 64 : 0));
+                else x_bf16(b, x_ask(x, row, unit * 128 + fp4_chunk_of(c, g) * 64 + t * 16));
             }
             LT_UNROLL(TILES)
             for (int i = 0; i < TILES; i++) fp4_add(sum[i], a[i], b, scale[i], c, p);
@@ -238,12 +320,34 @@ LT_DEV void add_unit(float (*sum)[SUMS], uint4 (*w)[2], u32 *scale, const bf16 *
     }
 }
 
+// total: of the `count` units from `first` on, that fp4_begin began; rows: of x, where the block brought it.
+LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows, const x_rows *x, int first,
+                         int count, int lane)
+{
+    const int g = lane / 4, t = lane % 4, step = fp4_gives(g, t) ? 128 : 0;
+    int place = step ? fp4_row(g) * STRIDE + first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STAGED * STRIDE;
+    float sum[TILES][SUMS] = {0};
+    LT_UNROLL(1)
+    for (int unit = 0; unit < count; unit += UNROLL) {
+        fp4_batch now = s->next;
+        fp4_ask(s, count - unit - UNROLL);
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++) {
+            if (unit + u < count)
+                fp4_unit(sum, now.word[u], now.scale[u], rows, place, step, x, first + unit + u, g, t);
+            place += step;
+        }
+    }
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
+}
+
 LT_KERNEL(32 * WARPS, RESIDENT)
 w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
-    const int first = UNITS * share / SPLIT, end = UNITS * (share + 1) / SPLIT;
+    const int first = fp4_first(share, SPLIT), count = fp4_count(share, SPLIT);
     LT_DYN_SHARED(bf16, rows);
 
     lt_pdl_wait();
@@ -252,53 +356,23 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
     const i32 list[1] = {(i32)blockIdx.y};
     const int live = 1;
     if (expert < 0 || expert >= EXPERTS) return;
+    const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
     for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
-        const i32 *slots = list + from;
         const int columns = live - from < COLUMNS ? live - from : COLUMNS;
-        float sum[TILES][SUMS] = {0}, total[TILES][TOTALS], channel[TILES];
-        uint4 weights[UNROLL][TILES][2];
-        u32 scale[UNROLL][TILES];
-        const u8 *codes[TILES];
-        const e4m3 *scales[TILES];
+        const x_rows rows_of = {x, xs, list + from, columns};
+        fp4_stream weights;
+        float total[TILES][TOTALS], channel[TILES];
+        x_raw got[AT_ONCE];
 
-        LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) {
-            const size_t tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
-            codes[i] = w + (((size_t)expert * ALL_TILES + tile) * UNITS + first) * 1024 + lane * 16;
-            scales[i] = ws + (((size_t)expert * ALL_TILES + tile) * UNITS + first) * 128 + lane * 4;
-        }
-        LT_UNROLL(UNROLL)
-        for (int u = 0; u < UNROLL; u++)
-            if (first + u < end) load_weights(weights[u], scale[u], codes, scales, u);
+        if (BLOCK && !JOIN) stage_ask(got, &rows_of, threadIdx.x);
+        fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
             channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
         }
-        __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
-        if (BLOCK) {
-            stage_rows(rows, x, xs, slots, columns);
-            __syncthreads();
-        }
-        int at[2], next[2];  // where this lane's x of a chunk lies, and how far that of the next unit is
-        LT_UNROLL(2)
-        for (int c = 0; c < 2; c++) {
-            next[c] = fp4_gives(c, g, t) ? 128 : 0;
-            at[c] = next[c] ? fp4_row(g) * STRIDE + first * 128 + c * 64 + t * 16 : STAGED * STRIDE;
-        }
-        for (int unit = first; unit < end; unit += UNROLL) {
-            LT_UNROLL(UNROLL)
-            for (int u = 0; u < UNROLL; u++) {
-                if (unit + u < end)
-                    add_unit(sum, weights[u], scale[u], rows, at, next, x, xs, slots, columns, unit + u, g, t);
-                at[0] += next[0], at[1] += next[1];
-                if (unit + u + UNROLL < end) load_weights(weights[u], scale[u], codes, scales, UNROLL + u);
-            }
-            LT_UNROLL(TILES)
-            for (int i = 0; i < TILES; i++) codes[i] += UNROLL * 1024, scales[i] += UNROLL * 128;
-        }
-        LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
+        if (BLOCK) stage(rows, got, &rows_of);
+        fp4_products(total, &weights, rows, &rows_of, first, count, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
@@ -307,7 +381,7 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
                 const int m = fp4_sum_row(j, t), n = (tile0 + i) * 16 + g + fp4_sum_channel(j) * 8;
                 if (m >= columns || n >= N) continue;
                 const float product = total[i][j] * (LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW);
-                y[(size_t)slots[m] * N + n] = lt_f32_bf16(product * (gs[slots[m] / SHARE] * channel[i]));
+                y[(size_t)list[from + m] * N + n] = lt_f32_bf16(product * (gs[list[from + m] / SHARE] * channel[i]));
             }
         }
     }

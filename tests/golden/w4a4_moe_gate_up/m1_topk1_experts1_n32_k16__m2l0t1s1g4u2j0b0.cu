@@ -1,4 +1,4 @@
-/* family w4a4_moe.gate_up rev 1, shape m1_topk1_experts1_n32_k16, variant m2l0t1s1g4u2j0b0, class mma.nvf4_1 */
+/* family w4a4_moe.gate_up rev 2, shape m1_topk1_experts1_n32_k16, variant m2l0t1s1g4u2j0b0, class mma.nvf4_1 */
 // Weights are the 16-row operand of the block-scaled m16n8k64, slots of one expert the columns. Codes and scales come
 // out of the layout that other devices multiply as bf16; the mma applies both scales.
 enum { M = 1, TOPK = 1, EXPERTS = 1, N = 32, K = 16, MMA = 2, LATE = 0, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 0 };

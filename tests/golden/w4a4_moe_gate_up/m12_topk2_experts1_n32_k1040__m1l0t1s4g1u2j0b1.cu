@@ -1,0 +1,390 @@
+/* family w4a4_moe.gate_up rev 2, shape m12_topk2_experts1_n32_k1040, variant m1l0t1s4g1u2j0b1, class mma.bf16_codes_4 */
+// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16: exact.
+enum { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 1040, MMA = 1, LATE = 0, TILES = 1, SPLIT = 4, GROUPS = 1, UNROLL = 2, JOIN = 0, BLOCK = 1 };
+enum {
+    SLOTS = M * TOPK,
+    SHARE = SLOTS / 12,    // slots that read one row of x
+    SCALES = 2,  // of an expert: a tensor each
+    UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
+    WARPS = SPLIT * GROUPS,       // of a block
+    PARTS = 1,
+    ALL_TILES = N / 16,           // of an expert
+    COLUMNS = JOIN ? M : 1,       // slots that one reading serves
+    ROWS = COLUMNS
+};
+// Scales multiply codes: code * scale * 2^-20 is exact in bf16. The columns of an mma are eight rows of x, ROWS in all.
+// A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
+// NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
+// four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
+//   register 0: 15, 8-6    1: 11, 4-2    2: 5, 14-12 of the other half    3: 9, 10 1 0
+// so that one shift or rotation, for register 3 two, and a mask put them on a bf16's sign, lowest exponent and highest
+// mantissa bits.  ORDER FP4
+LT_DEV void fp4_fragment(u32 *a, u32 word)  // a[i] = codes * 2^-126, exact (subnormals included)
+{
+    a[0] = word & 0x81c081c0u;
+    a[1] = word << 4 & 0x81c081c0u;
+    a[2] = (word << 10 | word >> 22) & 0x81c081c0u;
+    a[3] = (word << 6 & 0x80c080c0u) | (word >> 2 & 0x01000100u);
+}
+
+// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^106 as both halves of a bf16x2. The
+// product with a fragment is code * scale * 2^-20, exact in bf16; FP4_UNSCALE undoes the 2^-20.
+LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x70007000u; }
+#define FP4_UNSCALE 0x1p20f
+
+LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, size_t unit, int lane)
+{
+    w[0] = lt_ld128_once(codes + unit * 1024 + lane * 16);
+    w[1] = lt_ld128_once(codes + unit * 1024 + 512 + lane * 16);
+    *scale = lt_ld32_once(scales + unit * 128 + lane * 4);
+}
+
+// The same of unit `unit` behind a tile's first one; codes and scales are this lane's.
+LT_DEV void fp4_load_next(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, int unit)
+{
+    w[0] = lt_ld128_once(codes + unit * 1024);
+    w[1] = lt_ld128_once(codes + unit * 1024 + 512);
+    *scale = lt_ld32_once(scales + unit * 128);
+}
+
+// The A fragments of a chunk's four steps, code * scale * 2^-20: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
+LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
+{
+    const u32 upper = fp4_scale(scale), lower = fp4_scale(scale >> 8);
+    const u32 word[4] = {codes.x, codes.y, codes.z, codes.w};
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        fp4_fragment(a[j], word[j]);
+        a[j][0] = lt_mul_bf16x2(a[j][0], upper);
+        a[j][1] = lt_mul_bf16x2(a[j][1], lower);
+        a[j][2] = lt_mul_bf16x2(a[j][2], upper);
+        a[j][3] = lt_mul_bf16x2(a[j][3], lower);
+    }
+}
+
+// x gets a factor of 2^64, so that products with codes * 2^-126 are no subnormals, and sums with scale * 2^106 are 2^44
+// times too large.
+LT_DEV void fp4_lift(u32 *b, u32 factor)
+{
+    LT_UNROLL(8)
+    for (int i = 0; i < 8; i++) b[i] = lt_mul_bf16x2(b[i], factor);
+}
+#define FP4_LIFT 0x5f805f80u       // 2^64
+#define FP4_LIFT_CODES 0x63006300u // 2^71: of values that fp4_expand made 2^7 times too small
+#define FP4_UNLIFT 0x1p-44f
+
+enum {
+    PASSES = (ROWS + 7) / 8,   // over the weights
+    EACH = 8,                  // rows of x that a pass takes
+    STAGED = PASSES > 1 ? PASSES * EACH : ROWS,  // rows of x in shared memory  ORDER STAGED
+    BOTH = 0,                  // each chunk of a unit has its own operand of x
+    SUMS = PASSES * 4,         // floats of a lane and tile
+    TOTALS = SUMS
+};
+
+LT_DEV int fp4_row(int g) { return g; }                                         // of a pass, that lane (g, t) gives
+LT_DEV int fp4_gives(int g, int t) { return PASSES > 1 || g < ROWS; }  // does it?
+LT_DEV int fp4_chunk_of(int c, int g) { return c; }  // whose x it gives
+LT_DEV int fp4_sum_row(int j, int t) { return j / 4 * 8 + 2 * t + j % 2; }
+LT_DEV int fp4_sum_channel(int j) { return j / 2 % 2; }  // 0: row g of the tile, 1: row g + 8
+
+LT_DEV void fp4_steps(u32 (*a)[4], uint4 codes, u32 scale, int c) { fp4_chunk(a, codes, scale >> 16 * c); }
+
+LT_DEV void fp4_add(float *sum, u32 (*a)[4], u32 *b, u32 scale, int c, int pass)
+{
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) lt_mma_m16n8k16_bf16(sum + 4 * pass, a[j], b + 2 * j, sum + 4 * pass);
+}
+
+LT_DEV void fp4_meet(float *total, const float *sum, int t)
+{
+    LT_UNROLL(SUMS)
+    for (int j = 0; j < SUMS; j++) total[j] = sum[j];
+}
+// NVFP4 rows of activations as bf16: b[i] = values 2i, 2i + 1 of a group, code * scale * 2^-7, exact. A scale's sign is
+// ignored, as the block-scaled mma does.
+#define FP4_UNSCALE_ROW 128.0f
+
+LT_DEV void fp4_expand(u32 *b, uint2 codes, e4m3 scale)
+{
+    const u32 factor = lt_byte_perm(lt_f32_bits(lt_ue4m3_f32(scale.x) * 0x1p119f), 0, 0x3232);  // both halves
+    LT_UNROLL(2)
+    for (int h = 0; h < 2; h++) {
+        const u32 even = h ? codes.y : codes.x, odd = even >> 4;
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const u32 two = lt_byte_perm(even, odd, 0x4400 + 0x1111 * i);  // a half: its code and a neighbour, twice
+            b[4 * h + i] = lt_mul_bf16x2((two << 4 & 0x80008000u) | (two << 6 & 0x01c001c0u), factor);
+        }
+    }
+}
+
+LT_DEV void fp4_fetch16(uint2 *to, e4m3 *scale, const u8 *codes, const e4m3 *scales, size_t at)  // values at .. at + 15
+{
+    *to = *(const uint2 *)(codes + at / 2);
+    *scale = scales[at / 16];
+}
+typedef struct { const u8 *x; const e4m3 *xs; const i32 *slots; int rows; } x_rows;
+typedef struct { uint2 codes; e4m3 scale; } x_raw;
+
+LT_DEV x_raw x_ask(const x_rows *x, int row, int k)  // of slot number `row` of the expert
+{
+    x_raw got = {{0, 0}, {0}};
+    if (row < x->rows && k < K)
+        fp4_fetch16(&got.codes, &got.scale, x->x, x->xs, (size_t)(x->slots[row] / SHARE) * K + k);
+    return got;
+}
+
+LT_DEV void x_bf16(u32 *b, x_raw raw)
+{
+    fp4_expand(b, raw.codes, raw.scale);
+    if (LATE) fp4_lift(b, FP4_LIFT_CODES);
+}
+
+// Products of rows of x with the TILES tiles of a warp, NVFP4 weights. Lane (g, t) holds rows g and g + 8 of a tile and
+// the scale group 16t .. 16t + 15 of each chunk of 64 k; x lies the same way, so K is summed in a permuted order, the
+// same for every row. The template says what x is: x_rows, and x_raw, 16 values of a row as they lie in memory;
+// x_ask(x, row, k) asks for them, zeros behind the last row and from K on; x_bf16(b, raw) makes them bf16.
+
+enum {
+    LOADS = UNROLL * TILES,
+    // warps of a multiprocessor that find registers; there are more where they share one K
+    HELD = ROWS == 1 && SPLIT > 1 && UNITS >= 4 * SPLIT && LOADS == 2 ? 24 : ROWS <= 4 && LOADS <= 4 ? 16 : WARPS,
+    RESIDENT = HELD / WARPS,               // blocks
+    WIDE = UNITS * 128,                    // of a row in shared memory
+    STRIDE = WIDE + 8,                     // eight lanes' 16 bytes lie in different banks
+    THREADS = 32 * WARPS,
+    PLACES = STAGED * (WIDE / 16),         // groups of 16 in shared memory; zeros stand behind them
+    AT_ONCE = PLACES > THREADS ? 2 : 1     // that a thread asks for before it stores one
+};
+
+// ---- weights: UNROLL units are on their way while as many are multiplied ----
+
+LT_DEV int fp4_first(int share, int shares) { return UNITS * share / shares; }  // unit of a share of K
+
+// Units of a share. For one row a constant where it can be: then no branches stand between units, and they take more
+// registers.
+LT_DEV int fp4_count(int share, int shares)
+{
+    if (ROWS == 1 && UNITS % shares == 0) return UNITS / shares;
+    return fp4_first(share + 1, shares) - fp4_first(share, shares);
+}
+
+typedef struct {
+    uint4 word[UNROLL][TILES][2];
+    u32 scale[UNROLL][TILES];
+} fp4_batch;
+
+typedef struct {
+    const u8 *codes[TILES];                // this lane's, of the unit behind the batch
+    const e4m3 *scales[TILES];
+    fp4_batch next;
+} fp4_stream;
+
+LT_DEV void fp4_ask(fp4_stream *s, int count)  // for the next UNROLL units, of which `count` are left
+{
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++) {
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++)
+            if (u < count) fp4_load_next(s->next.word[u][i], &s->next.scale[u][i], s->codes[i], s->scales[i], u);
+    }
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) s->codes[i] += UNROLL * 1024, s->scales[i] += UNROLL * 128;
+}
+
+// Asks for the first units of `count` from `first` on, of tiles tile0 .. tile0 + TILES - 1 of ALL_TILES.
+LT_DEV void fp4_begin(fp4_stream *s, const u8 *w, const e4m3 *ws, int tile0, int first, int count, int lane)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        const size_t tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+        s->codes[i] = w + (tile * UNITS + first) * 1024 + lane * 16;
+        s->scales[i] = ws + (tile * UNITS + first) * 128 + lane * 4;
+    }
+    fp4_ask(s, count);
+}
+
+// ---- rows of x in shared memory ----
+
+LT_DEV void stage_put16(bf16 *rows, int row, int k, const u32 *b)
+{
+    uint4 lo, hi;
+    lo.x = b[0], lo.y = b[1], lo.z = b[2], lo.w = b[3];
+    hi.x = b[4], hi.y = b[5], hi.z = b[6], hi.w = b[7];
+    lt_st128(rows + row * STRIDE + k, lo);
+    lt_st128(rows + row * STRIDE + k + 8, hi);
+}
+
+LT_DEV void stage_get16(u32 *b, const bf16 *at)
+{
+    const uint4 lo = lt_ld128(at), hi = lt_ld128(at + 8);
+    b[0] = lo.x, b[1] = lo.y, b[2] = lo.z, b[3] = lo.w;
+    b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
+}
+
+LT_DEV void stage_ask(x_raw *got, const x_rows *x, int from)  // the thread's groups from, from + THREADS ..
+{
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int place = from + i * THREADS;
+        got[i] = x_ask(x, place < PLACES ? place / (WIDE / 16) : ROWS, place % (WIDE / 16) * 16);
+    }
+}
+
+LT_DEV void stage_put(bf16 *rows, const x_raw *got, int from)
+{
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int place = from + i * THREADS;
+        u32 b[8];
+        x_bf16(b, got[i]);
+        if (place < PLACES) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
+    }
+}
+
+// The block brings x; got: what stage_ask(got, x, threadIdx.x) asked for.
+LT_DEV void stage(bf16 *rows, x_raw *got, const x_rows *x)
+{
+    const u32 zeros[8] = {0};
+    stage_put(rows, got, threadIdx.x);
+    for (int from = threadIdx.x + AT_ONCE * THREADS; from < PLACES; from += AT_ONCE * THREADS) {
+        stage_ask(got, x, from);
+        stage_put(rows, got, from);
+    }
+    if (threadIdx.x == THREADS - 1) stage_put16(rows, STAGED, 0, zeros);
+    __syncthreads();
+}
+
+// ---- products ----
+
+// place: of this lane's x of the first row and chunk; step: how far that of the next unit is. Zeros do not end.
+LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, const bf16 *rows, int place, int step,
+                     const x_rows *x, int unit, int g, int t)
+{
+    u32 b[8];
+    LT_UNROLL(2)
+    for (int c = 0; c < 2; c++) {
+        u32 a[TILES][4][4];
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) fp4_steps(a[i], word[i][c], scale[i], c);
+        LT_UNROLL(PASSES)
+        for (int p = 0; p < PASSES; p++) {
+            if (p * EACH >= x->rows) break;
+            if (c == 0 || !BOTH) {
+                const int row = fp4_gives(g, t) ? p * EACH + fp4_row(g) : ROWS;
+                if (BLOCK) stage_get16(b, rows + place + (step ? p * EACH * STRIDE + c * 64 : 0));
+                else x_bf16(b, x_ask(x, row, unit * 128 + fp4_chunk_of(c, g) * 64 + t * 16));
+            }
+            LT_UNROLL(TILES)
+            for (int i = 0; i < TILES; i++) fp4_add(sum[i], a[i], b, scale[i], c, p);
+        }
+    }
+}
+
+// total: of the `count` units from `first` on, that fp4_begin began; rows: of x, where the block brought it.
+LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows, const x_rows *x, int first,
+                         int count, int lane)
+{
+    const int g = lane / 4, t = lane % 4, step = fp4_gives(g, t) ? 128 : 0;
+    int place = step ? fp4_row(g) * STRIDE + first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STAGED * STRIDE;
+    float sum[TILES][SUMS] = {0};
+    LT_UNROLL(1)
+    for (int unit = 0; unit < count; unit += UNROLL) {
+        fp4_batch now = s->next;
+        fp4_ask(s, count - unit - UNROLL);
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++) {
+            if (unit + u < count)
+                fp4_unit(sum, now.word[u], now.scale[u], rows, place, step, x, first + unit + u, g, t);
+            place += step;
+        }
+    }
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
+}
+enum { COUNT = TILES * TOTALS };
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+{
+    LT_SHARED2(float, room, WARPS, COUNT * 32);
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    __syncthreads();
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
+
+LT_KERNEL(32 * WARPS, RESIDENT)
+w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1l0t1s4g1u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
+    const int first = fp4_first(share, SPLIT), count = fp4_count(share, SPLIT);
+    LT_DYN_SHARED(bf16, rows);
+
+    lt_pdl_wait();
+    lt_pdl_launch();
+    const int expert = ids[blockIdx.y];
+    const i32 list[1] = {(i32)blockIdx.y};
+    const int live = 1;
+    if (expert < 0 || expert >= EXPERTS) return;
+    const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
+    for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
+        const int columns = live - from < COLUMNS ? live - from : COLUMNS;
+        const x_rows rows_of = {x, xs, list + from, columns};
+        fp4_stream weights;
+        float total[TILES][TOTALS], channel[TILES];
+        x_raw got[AT_ONCE];
+
+        if (BLOCK && !JOIN) stage_ask(got, &rows_of, threadIdx.x);
+        fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+            channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
+        }
+        if (BLOCK) stage(rows, got, &rows_of);
+        fp4_products(total, &weights, rows, &rows_of, first, count, lane);
+        sums_of_warps(&total[0][0], warp, lane);
+        if (share != 0) continue;
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            LT_UNROLL(TOTALS)
+            for (int j = 0; j < TOTALS; j++) {
+                const int m = fp4_sum_row(j, t), n = (tile0 + i) * 16 + g + fp4_sum_channel(j) * 8;
+                if (m >= columns || n >= N) continue;
+                const float product = total[i][j] * (LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW);
+                y[(size_t)list[from + m] * N + n] = lt_f32_bf16(product * (gs[list[from + m] / SHARE] * channel[i]));
+            }
+        }
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1l0t1s4g1u2j0b1(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }
+#endif
