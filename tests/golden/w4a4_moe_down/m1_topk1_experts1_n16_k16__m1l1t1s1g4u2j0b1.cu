@@ -1,5 +1,6 @@
 /* family w4a4_moe.down rev 2, shape m1_topk1_experts1_n16_k16, variant m1l1t1s1g4u2j0b1, class mma.bf16_sums_1 */
-// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16: exact.
+// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16: exact. ids are read
+// in front of the wait, so the launch in front of this one must not be the one that chooses.
 enum { M = 1, TOPK = 1, EXPERTS = 1, N = 16, K = 16, MMA = 1, LATE = 1, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 1 };
 enum {
     SLOTS = M * TOPK,
@@ -350,27 +351,32 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
     const int first = fp4_first(share, SPLIT), count = fp4_count(share, SPLIT);
     LT_DYN_SHARED(bf16, rows);
 
-    lt_pdl_wait();
-    lt_pdl_launch();
     const int expert = ids[blockIdx.y];
     const i32 list[1] = {(i32)blockIdx.y};
-    const int live = 1;
-    if (expert < 0 || expert >= EXPERTS) return;
+    const int live = expert >= 0 && expert < EXPERTS;
+    const int slots = JOIN ? live : 1;
     const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
-    for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
-        const int columns = live - from < COLUMNS ? live - from : COLUMNS;
-        const x_rows rows_of = {x, xs, list + from, columns};
-        fp4_stream weights;
-        float total[TILES][TOTALS], channel[TILES];
-        x_raw got[AT_ONCE];
-
-        if (BLOCK && !JOIN) stage_ask(got, &rows_of, threadIdx.x);
+    fp4_stream weights;
+    float channel[TILES];
+    if (live > 0) {
         fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
-            channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
+            channel[i] = lt_bits_f32(lt_ld32_once(sw + expert * SCALES + tile * SCALES / ALL_TILES));
         }
+    }
+    lt_pdl_wait();
+    lt_pdl_launch();
+    if (live == 0) return;
+    for (int from = 0; from < slots; from += COLUMNS) {  // once, but where a row chose the expert twice
+        const int columns = slots - from < COLUMNS ? slots - from : COLUMNS;
+        const x_rows rows_of = {x, xs, list + from, columns};
+        float total[TILES][TOTALS];
+        x_raw got[AT_ONCE];
+
+        if (from > 0) fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
+        if (BLOCK) stage_ask(got, &rows_of, threadIdx.x);
         if (BLOCK) stage(rows, got, &rows_of);
         fp4_products(total, &weights, rows, &rows_of, first, count, lane);
         if (share != 0) continue;
