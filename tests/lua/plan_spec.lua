@@ -57,7 +57,7 @@ describe("the tiny model's decode plan", function()
     it("has the steps of each section", function()
         assert.equal(133, tiny.steps)
         assert.equal("HEAD 3, MHC 16, KDA_FRONT 6, KDA_RECUR 6, KDA_BACK 6, MLP_DENSE 3, "
-            .. "MOE_ROUTER 7, MOE_EXPERTS 21, MOE_SHARED 21, MOE_COMBINE 7, "
+            .. "MOE_ROUTER 7, MOE_SHARED 21, MOE_EXPERTS 21, MOE_COMBINE 7, "
             .. "DSA_PROJ 18, DSA_INDEXER 6, DSA_SELECT 8, DSA_ATTEND 2, MHC_POST 2, NORM 1",
             sections(tiny))
         assert.equal("embed.mhc_expand", tiny.rows[1].step)
