@@ -1,6 +1,6 @@
 -- Router (model.md 4.20): logit = x . w of each expert, s = sigmoid(logit); the TOPK largest s +
 -- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: the few experts
--- that reach the least of the warps' best count how many of them beat them.
+-- that TOPK of the warps' best do not exclude count how many of them beat them.
 -- The floor is the 2*N*K bytes of w. NaN in a row of w makes that expert's choice come last,
 -- and its weight the row's weights NaN; ids are always distinct and in range.
 local family = require("gen.family")
@@ -58,12 +58,18 @@ return family("moe_router", {
             { M = 1, N = 1, TOPK = 1, K = 8 }, { M = 4, N = 16, TOPK = 4, K = 256 },
             { M = 3, N = 37, TOPK = 8, K = 64 }, { M = 2, N = 33, TOPK = 32, K = 22 },
             { M = 16, N = 288, TOPK = 8, K = 576 }, { M = 5, N = 20, TOPK = 3, K = 2048 },
+            { M = 2, N = 288, TOPK = 8, K = 64 },
         },
         real = { { M = 1, N = 288, TOPK = 8, K = 4096 } },
-        draw = {  -- sums are exact, so that ties are ties; with 37 experts all scores are equal
+        -- Sums are exact, so that ties are ties. With 37 experts all scores are equal; with K = 64
+        -- three warps have no expert to choose, as where ranks hold a part of them.
+        draw = {
             x = function(_, _, random) return (random(5) - 2) / 8 end,
             w = function(s, _, random) return s.N == 37 and 0 or (random(5) - 2) / 16 end,
-            bias = function(s, _, random) return s.N == 37 and 0.5 or random(3) / 8 end,
+            bias = function(s, i, random)
+                if s.N == 37 then return 0.5 end
+                return s.K == 64 and i >= 192 and -10000 or random(3) / 8
+            end,
             factor = function() return 2.5 end,
         },
     },

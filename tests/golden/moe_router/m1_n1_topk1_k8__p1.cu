@@ -1,11 +1,13 @@
 /* family moe_router rev 3, shape m1_n1_topk1_k8, variant p1, class mma.bf16_1x4 */
 // A block sums one tile of 16 experts over a part of K and puts what it has; the block with a row's number waits for
-// all parts of that row and chooses. There a thread has an expert: those that reach the least of the warps' best come
+// all parts of that row and chooses. There a thread has an expert: those that TOPK of the warps' best do not exclude come
 // together, and one warp ranks them among each other: a rank is a slot.
 enum { M = 1, N = 1, TOPK = 1, K = 8, PARTS = 1 };
 enum {
     WARPS = N > 128 ? (N + 31) / 32 : 4,         // of a block: a thread an expert
     THREADS = 32 * WARPS,
+    BEST = 32 / WARPS < 2 ? 1 : 2,               // of a warp, that bound the choice
+    LISTED = WARPS * BEST,
     SHARES = WARPS < 8 ? 4 : 8,                  // of a part of K: warps that multiply
     SEGMENTS = SHARES * PARTS,
     CHUNKS = (K + 31) / 32,
@@ -122,22 +124,39 @@ LT_DEV float take_logit(const u64 *from, u32 turn)  // parts in ascending K
     return sum;
 }
 
+// The largest that TOPK of the warps' best reach, so TOPK experts do: those behind it are not chosen. A warp calls.
+LT_DEV u32 least_of_best(const u32 *tops, int lane)
+{
+    const u32 mine = tops[lane < LISTED ? lane : 0];
+    int reach = 0;
+    if (LISTED < TOPK) return 0;
+    LT_UNROLL(LISTED)
+    for (int j = 0; j < LISTED; j++) reach += tops[j] >= mine;
+    return lt_redux_max(reach >= TOPK ? mine : 0);
+}
+
 // The whole block. bias: this thread's. A key is a choice, and the lower id of equal ones.
 LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float bias, float factor)
 {
     LT_SHARED1(float, score, THREADS);
     LT_SHARED1(u64, keys, THREADS);
-    LT_SHARED1(u32, tops, WARPS);
+    LT_SHARED1(u32, tops, LISTED);
     LT_SHARED1(float, chosen, TOPK);
     LT_SHARED1(u32, count, 1);
     const int e = threadIdx.x, lane = e % 32;
     const float own = e < N ? lt_sigmoid(take_logit(slots + e, turn)) : 0.0f;
-    const u32 order = e < N ? order_of(own + bias) : 0, top = lt_redux_max(order);
-    if (lane == 0) tops[e / 32] = top;
+    const u32 order = e < N ? order_of(own + bias) : 0;
+    u32 left = order;
+    LT_UNROLL(BEST)
+    for (int i = 0; i < BEST; i++) {
+        const u32 best = lt_redux_max(left);
+        if (lane == 0) tops[e / 32 * BEST + i] = best;
+        if (left == best) left = 0;
+    }
     keys[e] = 0;  // beats none
     if (e == 0) *count = 0;
     __syncthreads();
-    const u32 bound = WARPS < TOPK ? 0 : lt_redux_min(tops[lane < WARPS ? lane : 0]);  // as many experts reach it
+    const u32 bound = least_of_best(tops, lane);
     if (e < N && order >= bound) {
         const u32 i = lt_atomic_add_u32(count, 1);
         keys[i] = (u64)order << 32 | ~(u32)e;
