@@ -198,10 +198,12 @@ def look(result):
 
 
 class Graph:
-    """As many nodes as calls go round; nodes may be several launches of a peer."""
+    """As many nodes as calls go round; nodes may be several launches of a peer. It holds the calls,
+    and so their tensors: a capture gives back memory that nobody holds."""
 
     def __init__(self, calls, nodes, stream):
-        self.nodes, self.stream, self.graph = nodes, stream, torch.cuda.CUDAGraph()
+        self.calls, self.nodes, self.stream = calls, nodes, stream
+        self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()  # inputs are made on another stream
         with torch.cuda.stream(stream):
             calls[0]()
