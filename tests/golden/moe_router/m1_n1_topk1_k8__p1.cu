@@ -1,7 +1,7 @@
 /* family moe_router rev 3, shape m1_n1_topk1_k8, variant p1, class mma.bf16_1x4 */
 // A block sums one tile of 16 experts over a part of K and puts what it has; the block with a row's number waits for
-// all parts of that row and chooses. There a thread has an expert: those that TOPK of the warps' best do not exclude come
-// together, and one warp ranks them among each other: a rank is a slot.
+// all parts of that row and chooses. There a thread has an expert: those that TOPK of the warps' best do not exclude
+// come together, and one warp ranks them among each other: a rank is a slot.
 enum { M = 1, N = 1, TOPK = 1, K = 8, PARTS = 1 };
 enum {
     WARPS = N > 128 ? (N + 31) / 32 : 4,         // of a block: a thread an expert
