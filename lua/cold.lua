@@ -37,13 +37,14 @@ local function count_for(bytes)
     return bytes == 0 and 1 or math.min(MOST_COPIES, (COLD + bytes - 1) // bytes)
 end
 
--- Copies of a case's inputs on the device. Where a launch reads a small part of them (some of many
--- experts or tokens), there are more: the same inputs, of which other parts are chosen. Close them
--- with <close>.
+-- Copies of a case's inputs on the device; warm: the args that they share. Where a launch reads a
+-- small part of them (some of many experts or tokens), there are more: the same inputs, of which
+-- other parts are chosen. Close them with <close>.
 function cold.copies(target, c)
     local list = setmetatable({ place.new(target, c) }, COPIES)
     if target.is_cpu then return list end
     local warm, bytes = divide(c)
+    list.warm = warm
     local read, shared = c.family.work(c.shape).bytes, {}
     for name, buffer in pairs(list[1].buffers) do shared[name] = warm[name] and buffer or nil end
     local count = count_for(bytes)
@@ -64,12 +65,12 @@ end
 
 -- The kernel's buffers with the inputs and states of each copy, all as before a launch.
 local function lists_of(run, copies)
-    local lists, warm = {}, divide(run.placed.case)
+    local lists = {}
     for i, placed in ipairs(copies) do
         lists[i] = {}
         for j, p in ipairs(run.kernel.params) do
             lists[i][j] = placed.buffers[p.name]
-                or i > 1 and p.inout and not warm[p.name] and state(run, p) or run.list[j]
+                or i > 1 and p.inout and not copies.warm[p.name] and state(run, p) or run.list[j]
             if i == 1 and p.inout then fault.reach(run.list[j]:write(start_of(run, p))) end
         end
     end
