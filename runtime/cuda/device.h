@@ -27,9 +27,8 @@ typedef struct {
     uint64_t launches;                 /* since the device was opened */
     uint64_t settled;                  /* how many of them are known to have ended well */
     lt_cuda_note notes[LT_CUDA_NOTES]; /* launch n, counted from 0, is at n % LT_CUDA_NOTES */
-    double
-        busy_until; /* by lt_now_us: when the last timing that warmed up ended; 0: there was none */
-    lt_err dead;    /* the error after which the driver refuses everything; empty = alive */
+    double busy_until; /* lt_now_us() where the last timing that warmed up ended; 0: none did */
+    lt_err dead;       /* the error after which the driver refuses everything; empty = alive */
 } lt_cuda_device;
 
 typedef struct {
