@@ -31,6 +31,7 @@ const lt_symbol lt_cpu_calls[] = {
     CALL(lt_cpu_syncwarp),
     CALL(lt_cpu_ldmatrix_x4),
     CALL(lt_cpu_mma),
+    CALL(lt_cpu_mma_run),
     CALL(lt_cpu_cp_async16),
     CALL(lt_cpu_cp_commit),
     CALL(lt_cpu_cp_wait),

@@ -37,6 +37,8 @@ void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, c
                         int trans);
 void lt_cpu_mma(lt_thread *t, const char *file, int line, int kind, void *d, const uint32_t *a,
                 const uint32_t *b, const void *c, uint32_t sa, uint32_t sb);
+void lt_cpu_mma_run(lt_thread *t, const char *file, int line, int kind, float *d, const uint32_t *a,
+                    const uint32_t *b, int steps);
 
 /* copy.c */
 void lt_cpu_cp_async16(lt_thread *t, const char *file, int line, void *to, const void *from);

@@ -127,6 +127,7 @@ struct lt_warp {
     int count;
     lt_collective collectives[LT_COLLECTIVES];
     lt_fragments fragments; /* of an mma */
+    int steps;              /* of a run of them */
     uint32_t rows[32][4];   /* of an ldmatrix */
     uint32_t *to[32];
 };

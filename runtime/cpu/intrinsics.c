@@ -145,9 +145,32 @@ static uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c)
     return fma_half(&BF16, a, b, c) | fma_half(&BF16, a >> 16, b >> 16, c >> 16) << 16;
 }
 
+/* The significands' product is a whole number that a float holds; its exponent is put right
+ * afterwards where the product is a normal number. So no float is subnormal, over which a processor
+ * takes long, and which codes of four bits become. */
+static inline uint32_t mul_bf16(uint32_t a, uint32_t b)
+{
+    const uint32_t ea = a >> 7 & 255, eb = b >> 7 & 255, sign = (a ^ b) & 0x8000;
+    const uint32_t count = (a & 127) + (ea ? 128 : 0), times = (b & 127) + (eb ? 128 : 0);
+    const float product = (float)(int32_t)(count * times);
+    const int scale = (int)(ea + (ea == 0) + eb + (eb == 0)) - 268;
+    uint32_t bits;
+    memcpy(&bits, &product, sizeof bits);
+    if (ea == 255 || eb == 255) return mul_half(&BF16, a, b);
+    if (bits == 0) return sign;
+    if ((int)(bits >> 23) + scale < 1) return mul_half(&BF16, a, b);
+    const uint32_t code = ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) + ((uint32_t)scale << 7);
+    return sign | (code < BF16.infinite ? code : BF16.infinite);
+}
+
 static uint32_t mul_bf16x2(uint32_t a, uint32_t b)
 {
-    return mul_half(&BF16, a, b) | mul_half(&BF16, a >> 16, b >> 16) << 16;
+    return mul_bf16(a & 0xffff, b & 0xffff) | mul_bf16(a >> 16, b >> 16) << 16;
+}
+
+static void mul_rows_bf16(uint32_t *a, uint32_t upper, uint32_t lower)
+{
+    for (int i = 0; i < 4; i++) a[i] = mul_bf16x2(a[i], i % 2 ? lower : upper);
 }
 
 static uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c)
@@ -229,6 +252,7 @@ const lt_symbol lt_cpu_symbols[] = {
     {"lt_f32_e2m1", (void *)lt_f32_e2m1},
     {"lt_fma_bf16x2", (void *)fma_bf16x2},
     {"lt_mul_bf16x2", (void *)mul_bf16x2},
+    {"lt_mul_rows_bf16", (void *)mul_rows_bf16},
     {"lt_fma_f16x2", (void *)fma_f16x2},
     {"lt_mul_f16x2", (void *)mul_f16x2},
     {"lt_dp4a", (void *)dp4a},

@@ -100,7 +100,7 @@ static inline uint32_t widened(uint32_t code)
 static inline void put_register(line *to, uint32_t word, format of, int quarter)
 {
     if (of == BF16 || of == F16) {
-        for (int i = 0; i < 2; i++) to->code[2 * quarter + i] = (uint16_t)(word >> 16 * i);
+        memcpy(to->code + 2 * quarter, &word, sizeof word);
         return;
     }
     for (int i = 0; i < 4; i++) {

@@ -231,13 +231,28 @@ void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, c
     wait_for_all(t, c);
 }
 
+/* The last lane to come multiplies, `steps` steps along K: four registers of a and two of b each.
+ */
+static void multiply(lt_thread *t, lt_collective *all, int kind_of, int steps)
+{
+    lt_fragments *f = &t->warp->fragments;
+    if (all->arrived == all->mask) {
+        lt_touch_begin(t, all->site);
+        for (int i = 0; i < steps; i++) {
+            lt_tensor_core(kind_of, t->emu->kernel->model, f);
+            for (int l = 0; l < 32; l++) f->a[l] += 4, f->b[l] += 2, f->c[l] = f->d[l];
+        }
+        lt_touch_end(t);
+    }
+    wait_for_all(t, all);
+}
+
 void lt_cpu_mma(lt_thread *t, const char *file, int line, int kind_of, void *d, const uint32_t *a,
                 const uint32_t *b, const void *c, uint32_t sa, uint32_t sb)
 {
     const lt_site site = {file, line};
-    const int model = t->emu->kernel->model;
     lt_fragments *f = &t->warp->fragments;
-    if (kind_of == LT_MMA_NVF4 && model != 120)
+    if (kind_of == LT_MMA_NVF4 && t->emu->kernel->model != 120)
         lt_fault(t, site,
                  "lt_mma_m16n8k64_nvf4: needs an arch with block-scaled mma (sm_120a, "
                  "sm_121a), and this text is for another");
@@ -248,10 +263,21 @@ void lt_cpu_mma(lt_thread *t, const char *file, int line, int kind_of, void *d, 
     f->d[t->lane] = d;
     f->sa[t->lane] = sa;
     f->sb[t->lane] = sb;
-    if (all->arrived == all->mask) {
-        lt_touch_begin(t, site);
-        lt_tensor_core(kind_of, model, f);
-        lt_touch_end(t);
-    }
-    wait_for_all(t, all);
+    multiply(t, all, kind_of, 1);
+}
+
+void lt_cpu_mma_run(lt_thread *t, const char *file, int line, int kind_of, float *d,
+                    const uint32_t *a, const uint32_t *b, int steps)
+{
+    const lt_site site = {file, line};
+    lt_fragments *f = &t->warp->fragments;
+    lt_collective *all = arrive(t, site, (uint32_t)ALL, MMA);
+    if (all->arrived == 1u << t->lane) t->warp->steps = steps;
+    if (t->warp->steps != steps)
+        lt_fault(t, site, "mma: %d steps here, while other lanes ask for %d", steps,
+                 t->warp->steps);
+    f->a[t->lane] = a;
+    f->b[t->lane] = b;
+    f->c[t->lane] = f->d[t->lane] = d;
+    multiply(t, all, kind_of, steps);
 }

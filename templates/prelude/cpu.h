@@ -65,6 +65,7 @@ LT_DEV e4m3 lt_f32_e4m3(float x) { e4m3 r; r.x = (u8)lt_pack_e4m3(x, 0.0f); retu
 /* ---- packed arithmetic, and exact.h ---- */
 
 extern u32 lt_fma_bf16x2(u32, u32, u32), lt_mul_bf16x2(u32, u32), lt_fma_f16x2(u32, u32, u32), lt_mul_f16x2(u32, u32);
+extern void lt_mul_rows_bf16(u32 *, u32, u32);
 extern i32 lt_dp4a(u32, u32, i32);
 extern u32 lt_byte_perm(u32, u32, u32);
 extern int lt_popc(u32), lt_clz(u32), lt_ffs(u32);
@@ -169,6 +170,7 @@ extern void lt_cpu_bulk_prefetch(lt_thread *, const char *, int, const void *p, 
 extern void lt_cpu_ldmatrix_x4(lt_thread *, const char *, int, u32 *d, const void *row, int trans);
 extern void lt_cpu_mma(lt_thread *, const char *, int, int kind, void *d, const u32 *a, const u32 *b, const void *c,
                        u32 sa, u32 sb); /* 0 bf16, 1 f16, 2 e4m3, 3 s8, 4 nvf4 */
+extern void lt_cpu_mma_run(lt_thread *, const char *, int, int kind, float *d, const u32 *a, const u32 *b, int steps);
 #define lt_ldmatrix_x4(d, row) lt_cpu_ldmatrix_x4(LT_HERE, d, row, 0)
 #define lt_ldmatrix_x4_trans(d, row) lt_cpu_ldmatrix_x4(LT_HERE, d, row, 1)
 #define lt_mma_m16n8k16_bf16(d, a, b, c) lt_cpu_mma(LT_HERE, 0, d, a, b, c, 0, 0)
@@ -176,6 +178,8 @@ extern void lt_cpu_mma(lt_thread *, const char *, int, int kind, void *d, const 
 #define lt_mma_m16n8k32_e4m3(d, a, b, c) lt_cpu_mma(LT_HERE, 2, d, a, b, c, 0, 0)
 #define lt_mma_m16n8k32_s8(d, a, b, c) lt_cpu_mma(LT_HERE, 3, d, a, b, c, 0, 0)
 #define lt_mma_m16n8k64_nvf4(d, a, b, c, sa, sb) lt_cpu_mma(LT_HERE, 4, d, a, b, c, sa, sb)
+#define lt_mma_m16n8k16_bf16_run(d, a, b, steps) lt_cpu_mma_run(LT_HERE, 0, d, a, b, steps)
+#define lt_mma_m16n8k16_f16_run(d, a, b, steps) lt_cpu_mma_run(LT_HERE, 1, d, a, b, steps)
 
 /* ---- programmatic dependent launch ---- */
 

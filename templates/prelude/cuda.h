@@ -80,6 +80,13 @@ LT_DEV u32 lt_mul_bf16x2(u32 a, u32 b)
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
+LT_DEV void lt_mul_rows_bf16(u32 *a, u32 upper, u32 lower) /* of the A of an m16n8k16: rows g and g + 8 */
+{
+    a[0] = lt_mul_bf16x2(a[0], upper);
+    a[1] = lt_mul_bf16x2(a[1], lower);
+    a[2] = lt_mul_bf16x2(a[2], upper);
+    a[3] = lt_mul_bf16x2(a[3], lower);
+}
 LT_DEV u32 lt_fma_f16x2(u32 a, u32 b, u32 c)
 {
     u32 r;
@@ -287,6 +294,17 @@ LT_MMA(lt_mma_m16n8k16_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f3
 LT_MMA(lt_mma_m16n8k16_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", float, "f")
 LT_MMA(lt_mma_m16n8k32_e4m3, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", float, "f")
 LT_MMA(lt_mma_m16n8k32_s8, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", i32, "r")
+/* d += the products of `steps` steps along K, four words of a and two of b each */
+LT_DEV void lt_mma_m16n8k16_bf16_run(float *d, const u32 *a, const u32 *b, int steps)
+{
+    LT_UNROLL(8)
+    for (int i = 0; i < steps; i++) lt_mma_m16n8k16_bf16(d, a + 4 * i, b + 2 * i, d);
+}
+LT_DEV void lt_mma_m16n8k16_f16_run(float *d, const u32 *a, const u32 *b, int steps)
+{
+    LT_UNROLL(8)
+    for (int i = 0; i < steps; i++) lt_mma_m16n8k16_f16(d, a + 4 * i, b + 2 * i, d);
+}
 #if __CUDA_ARCH__ >= 1200
 /* NVFP4: sa, sb hold four ue4m3 scales of 16 along K; row m's in lane 4 (m % 8) + m / 8, column n's in lane 4 n */
 LT_DEV void lt_mma_m16n8k64_nvf4(float *d, const u32 *a, const u32 *b, const float *c, u32 sa, u32 sb)

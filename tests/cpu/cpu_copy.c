@@ -418,6 +418,9 @@ static void misused_tensor_core_instructions_are_named(void **state)
                  " float c[4] = {0}; if (threadIdx.x % 2)\n"
                  " lt_mma_m16n8k16_bf16(c, a, b, c); else\n lt_mma_m16n8k16_bf16(c, a, b, c); }",
                  32, "divergent warp: mma, mask ffffffff, while others wait in mma at t.cut:");
+    expect_fault("LT_KERNEL(32) k(const float *x, float *y) { u32 a[8] = {0}, b[4] = {0};\n"
+                 " float d[4] = {0}; lt_mma_m16n8k16_bf16_run(d, a, b, 1 + threadIdx.x % 2); }",
+                 32, "steps here, while other lanes ask for");
 }
 
 /* One row of ones against the unit matrix, to see that fragments reach the arithmetic. */

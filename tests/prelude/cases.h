@@ -58,7 +58,7 @@ static const prelude_case prelude_cases[] = {
      .threads = 256,
      .blocks = PAIRS / 256,
      .in = 4 * PAIRS,
-     .out = 4 * PAIRS,
+     .out = 8 * PAIRS,
      .fill = fill_packed,
      .expect = expect_packed},
     {.name = "prelude_integers",
@@ -190,6 +190,9 @@ static const prelude_case prelude_cases[] = {
     .expect = its_expect
     {TILES_CASE("prelude_mma_bf16", bf16_text, SAME_FLOATS, fill_mma_bf16, expect_mma_bf16)},
     {TILES_CASE("prelude_mma_f16", f16_mma_text, SAME_FLOATS, fill_mma_f16, expect_mma_f16)},
+    {TILES_CASE("prelude_mma_bf16_run", bf16_run_text, SAME_FLOATS, fill_mma_bf16,
+                expect_bf16_run)},
+    {TILES_CASE("prelude_mma_f16_run", f16_run_text, SAME_FLOATS, fill_mma_f16, expect_f16_run)},
     {TILES_CASE("prelude_mma_e4m3", e4m3_text, SAME_FLOATS, fill_mma_e4m3, expect_mma_e4m3)},
     {TILES_CASE("prelude_mma_s8", s8_text, SAME_BITS, fill_mma_s8, expect_mma_s8)},
     {TILES_CASE("prelude_mma_nvf4", nvf4_text, SAME_FLOATS, fill_mma_nvf4, expect_mma_nvf4),

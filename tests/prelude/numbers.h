@@ -124,10 +124,13 @@ static const char packed_text[] =
     "{\n"
     "    const u32 i = blockIdx.x * 256 + threadIdx.x;\n"
     "    const u32 a = in[4 * i], b = in[4 * i + 1];\n"
-    "    out[4 * i] = lt_fma_bf16x2(a, b, in[4 * i + 2]);\n"
-    "    out[4 * i + 1] = lt_fma_f16x2(a, b, in[4 * i + 3]);\n"
-    "    out[4 * i + 2] = lt_mul_bf16x2(a, b);\n"
-    "    out[4 * i + 3] = lt_mul_f16x2(a, b);\n"
+    "    u32 *o = out + 8 * i, rows[4] = {a, a, b, b};\n"
+    "    o[0] = lt_fma_bf16x2(a, b, in[4 * i + 2]);\n"
+    "    o[1] = lt_fma_f16x2(a, b, in[4 * i + 3]);\n"
+    "    o[2] = lt_mul_bf16x2(a, b);\n"
+    "    o[3] = lt_mul_f16x2(a, b);\n"
+    "    lt_mul_rows_bf16(rows, b, a);\n"
+    "    for (int j = 0; j < 4; j++) o[4 + j] = rows[j];\n"
     "}\n";
 
 static const half_format half_bf16 = {7, -126}, half_f16 = {10, -14};
@@ -155,11 +158,14 @@ static uint32_t exact_fma2(const half_format *f, uint32_t a, uint32_t b, uint32_
 static void expect_packed(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
     (void)model;
-    for (size_t i = 0; i < words; i += 4) {
-        out[i] = exact_fma2(&half_bf16, in[i], in[i + 1], in[i + 2]);
-        out[i + 1] = exact_fma2(&half_f16, in[i], in[i + 1], in[i + 3]);
-        out[i + 2] = exact_fma2(&half_bf16, in[i], in[i + 1], 0x80008000); /* + -0 */
-        out[i + 3] = exact_fma2(&half_f16, in[i], in[i + 1], 0x80008000);
+    for (uint32_t *o = out; o < out + words; o += 8, in += 4) {
+        const uint32_t a = in[0], b = in[1], zero = 0x80008000; /* + -0 */
+        o[0] = exact_fma2(&half_bf16, a, b, in[2]);
+        o[1] = exact_fma2(&half_f16, a, b, in[3]);
+        o[2] = o[4] = o[7] = exact_fma2(&half_bf16, a, b, zero);
+        o[3] = exact_fma2(&half_f16, a, b, zero);
+        o[5] = exact_fma2(&half_bf16, a, a, zero);
+        o[6] = exact_fma2(&half_bf16, b, b, zero);
     }
 }
 

@@ -81,6 +81,31 @@ static const char nvf4_text[] =
     MMA_TEXT("prelude_mma_nvf4", "float", "lt_bits_f32", "lt_f32_bits", "lt_mma_m16n8k64_nvf4",
              ", tile[320 + lane], tile[352 + lane]");
 
+/* Two steps along K, the second with the registers of the first in another order; and a run of one.
+ */
+#define MMA_RUN_TEXT(name, call)                                                                   \
+    "LT_KERNEL(32) " name "(u32 *out, const u32 *in, u32 *work)\n"                                 \
+    "{\n"                                                                                          \
+    "    const u32 *tile = in + 384 * blockIdx.x;\n"                                               \
+    "    const u32 lane = threadIdx.x;\n"                                                          \
+    "    u32 *o = out + 8 * (32 * blockIdx.x + lane);\n"                                           \
+    "    u32 a[8], b[4];\n"                                                                        \
+    "    float c[4], d[4];\n"                                                                      \
+    "    for (int r = 0; r < 8; r++) a[r] = tile[4 * lane + (r < 4 ? r : r ^ 7)];\n"               \
+    "    for (int r = 0; r < 4; r++) b[r] = tile[128 + 2 * lane + (r < 2 ? r : r ^ 3)];\n"         \
+    "    for (int r = 0; r < 4; r++) c[r] = d[r] = lt_bits_f32(tile[192 + 4 * lane + r]);\n"       \
+    "    " call "(d, a, b, 2);\n"                                                                  \
+    "    " call "(c, a, b, 1);\n"                                                                  \
+    "    for (int r = 0; r < 4; r++) {\n"                                                          \
+    "        o[r] = lt_f32_bits(d[r]);\n"                                                          \
+    "        o[4 + r] = lt_f32_bits(c[r]);\n"                                                      \
+    "    }\n"                                                                                      \
+    "}\n"
+
+static const char bf16_run_text[] =
+    MMA_RUN_TEXT("prelude_mma_bf16_run", "lt_mma_m16n8k16_bf16_run");
+static const char f16_run_text[] = MMA_RUN_TEXT("prelude_mma_f16_run", "lt_mma_m16n8k16_f16_run");
+
 enum { TILE_WORDS = 384, CASE_TILES = 128 };
 _Static_assert(sizeof(model_tile) == 4 * TILE_WORDS, "the kernels' offsets");
 
@@ -141,6 +166,37 @@ static void expect_tiles(const uint32_t *in, uint32_t *out, size_t words, int ki
             for (int half = 0; half < 8; half += 4)
                 memcpy(out + 256 * i + 8 * l + half, d[l], sizeof d[l]);
     }
+}
+
+static void expect_runs(const uint32_t *in, uint32_t *out, size_t words, int kind, int model)
+{
+    for (size_t i = 0; i < words / 256; i++) {
+        model_tile t, next;
+        uint32_t one[32][4], two[32][4];
+        memcpy(&t, in + i * TILE_WORDS, sizeof t);
+        model_mma(kind, model, &t, one);
+        next = t;
+        memcpy(next.c, one, sizeof one);
+        for (int l = 0; l < 32; l++) {
+            for (int r = 0; r < 4; r++) next.a[l][r] = t.a[l][3 - r];
+            for (int r = 0; r < 2; r++) next.b[l][r] = t.b[l][1 - r];
+        }
+        model_mma(kind, model, &next, two);
+        for (int l = 0; l < 32; l++) {
+            memcpy(out + 256 * i + 8 * l, two[l], sizeof two[l]);
+            memcpy(out + 256 * i + 8 * l + 4, one[l], sizeof one[l]);
+        }
+    }
+}
+
+static void expect_bf16_run(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    expect_runs(in, out, words, LT_MMA_BF16, model);
+}
+
+static void expect_f16_run(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    expect_runs(in, out, words, LT_MMA_F16, model);
 }
 
 #define TILES_OF(name, kind)                                                                       \

@@ -75,11 +75,8 @@ LT_DEV void add_chunk(float (*sum)[HALVES][4], uint4 (*w)[2], u32 (*b)[4])
     for (int i = 0; i < TILES; i++) {
         const uint4 upper = w[i][0], lower = w[i][1];
         const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
-        LT_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][2 * j], sum[i][h]);
-        }
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[i][h], a[0], b[h], 2);
     }
 }
 

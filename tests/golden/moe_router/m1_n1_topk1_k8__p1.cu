@@ -33,11 +33,8 @@ LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
 {
     const uint4 upper = w[0], lower = w[1];
     const u32 a[2][4] = {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
-    LT_UNROLL(2)
-    for (int j = 0; j < 2; j++) {
-        LT_UNROLL(HALVES)
-        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[h], a[j], &b[h][2 * j], sum[h]);
-    }
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[h], a[0], b[h], 2);
 }
 
 LT_DEV void load_weights(uint4 *weights, const bf16 *w, int tile, int chunk)

@@ -59,10 +59,7 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         fp4_fragment(a[j], word[j]);
-        a[j][0] = lt_mul_bf16x2(a[j][0], upper);
-        a[j][1] = lt_mul_bf16x2(a[j][1], lower);
-        a[j][2] = lt_mul_bf16x2(a[j][2], upper);
-        a[j][3] = lt_mul_bf16x2(a[j][3], lower);
+        lt_mul_rows_bf16(a[j], upper, lower);
     }
 }
 
@@ -108,11 +105,8 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
         for (int i = 0; i < TILES; i++) {
             u32 a[4][4];
             fp4_chunk(a, w[i][c], scale[i] >> 16 * c);
-            LT_UNROLL(4)
-            for (int j = 0; j < 4; j++) {
-                LT_UNROLL(HALVES)
-                for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[i][h], a[j], &b[h][c][2 * j], sum[i][h]);
-            }
+            LT_UNROLL(HALVES)
+            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[i][h], a[0], b[h][c], 4);
         }
     }
 }

@@ -52,10 +52,7 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         fp4_fragment(a[j], word[j]);
-        a[j][0] = lt_mul_bf16x2(a[j][0], upper);
-        a[j][1] = lt_mul_bf16x2(a[j][1], lower);
-        a[j][2] = lt_mul_bf16x2(a[j][2], upper);
-        a[j][3] = lt_mul_bf16x2(a[j][3], lower);
+        lt_mul_rows_bf16(a[j], upper, lower);
     }
 }
 

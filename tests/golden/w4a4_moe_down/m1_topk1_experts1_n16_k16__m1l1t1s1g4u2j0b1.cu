@@ -68,10 +68,7 @@ LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         fp4_fragment(a[j], word[j]);
-        a[j][0] = lt_mul_bf16x2(a[j][0], upper);
-        a[j][1] = lt_mul_bf16x2(a[j][1], lower);
-        a[j][2] = lt_mul_bf16x2(a[j][2], upper);
-        a[j][3] = lt_mul_bf16x2(a[j][3], lower);
+        lt_mul_rows_bf16(a[j], upper, lower);
     }
 }
 
@@ -127,8 +124,7 @@ LT_DEV float fp4_scale_f32(u32 word, int i)
 LT_DEV void fp4_add(float *sum, u32 (*a)[4], u32 *b, u32 scale, int c, int pass)
 {
     float group[4] = {0};
-    LT_UNROLL(4)
-    for (int j = 0; j < 4; j++) lt_mma_m16n8k16_bf16(group, a[j], b + 2 * j, group);
+    lt_mma_m16n8k16_bf16_run(group, a[0], b, 4);
     LT_UNROLL(2)
     for (int channel = 0; channel < 2; channel++) {
         const float factor = fp4_scale_f32(scale, 2 * c + channel);

@@ -187,16 +187,16 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
     }
     const u32 upper[4] = {weights[0].x, weights[0].y, weights[0].z, weights[0].w};
     const u32 lower[4] = {weights[1].x, weights[1].y, weights[1].z, weights[1].w};
+    u32 a[4][4];
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
-        u32 a[4];
-        a[0] = fp8_bf16x2(upper[j] << 8);
-        a[1] = fp8_bf16x2(lower[j] << 8);
-        a[2] = fp8_bf16x2(upper[j]);
-        a[3] = fp8_bf16x2(lower[j]);
-        LT_UNROLL(HALVES)
-        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16(sum[h], a, &b[h][2 * j], sum[h]);
+        a[j][0] = fp8_bf16x2(upper[j] << 8);
+        a[j][1] = fp8_bf16x2(lower[j] << 8);
+        a[j][2] = fp8_bf16x2(upper[j]);
+        a[j][3] = fp8_bf16x2(lower[j]);
     }
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[h], a[0], b[h], 4);
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)

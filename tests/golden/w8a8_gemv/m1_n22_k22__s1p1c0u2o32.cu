@@ -144,16 +144,16 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
     }
     const u32 upper[4] = {weights[0].x, weights[0].y, weights[0].z, weights[0].w};
     const u32 lower[4] = {weights[1].x, weights[1].y, weights[1].z, weights[1].w};
+    u32 a[4][4];
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
-        u32 a[4];
-        a[0] = lt_e4m3x2_f16x2(upper[j]);
-        a[1] = lt_e4m3x2_f16x2(lower[j]);
-        a[2] = lt_e4m3x2hi_f16x2(upper[j]);
-        a[3] = lt_e4m3x2hi_f16x2(lower[j]);
-        LT_UNROLL(HALVES)
-        for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_f16(sum[h], a, &b[h][2 * j], sum[h]);
+        a[j][0] = lt_e4m3x2_f16x2(upper[j]);
+        a[j][1] = lt_e4m3x2_f16x2(lower[j]);
+        a[j][2] = lt_e4m3x2hi_f16x2(upper[j]);
+        a[j][3] = lt_e4m3x2hi_f16x2(lower[j]);
     }
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_f16_run(sum[h], a[0], b[h], 4);
 }
 
 LT_KERNEL(32 * WARPS, RESIDENT)
