@@ -88,15 +88,17 @@ return family("mla_decode", {
     end,
     knobs = {
         { "octets", 1, 2, 3 },              -- of heads, of a block
-        { "parts", 16, MOST, 8, 4, 2, 1 },  -- blocks that share the ids
+        { "parts", 1, 16, MOST, 8, 4, 2 },  -- blocks that share the ids
         { "cluster", 16, 8, 4, 2, 1 },      -- of parts, that meet in shared memory
         { "slices", 2, 1 },                 -- blocks that share the columns of y
     },
     class = function(_, v) return ("mma.f16_%d_%d"):format(v.parts, v.cluster) end,
     keep = function(s, v, dev)
         local blocks = s.M * groups(s, v) * v.slices * v.parts
+        local alone = dev.sms == 1 and v.parts * v.slices == 1  -- cheapest on the CPU device
         return v.cluster == math.min(v.parts, dev.cluster)
-            and (v.parts == parts_up_to(s, 16) or v.parts == parts_up_to(s, MOST) and v.octets < 3)
+            and (alone or v.parts == parts_up_to(s, 16)
+                or v.parts == parts_up_to(s, MOST) and v.octets < 3)
             and v.octets <= groups(s, { octets = 1 })
             and s.D % (64 * v.slices) == 0 and (v.slices == 1 or blocks <= WAVE)
             and fits(s, v, dev.shared)
@@ -124,10 +126,10 @@ return family("mla_decode", {
                 BLOCKS = 3 },
             { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 40,
                 BLOCKS = 44 },
+            { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
             { M = 2, HEADS = 26, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 4, BLOCKS = 4 },
             { M = 1, HEADS = 17, D = 256, QK = 128, WIDTH = 530, SLOTS = 1, PAGES = 40,
                 BLOCKS = 44 },
-            { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
         },
         real = {
             { M = 1, HEADS = 64, D = 512, QK = 256, WIDTH = 2051, SLOTS = 1, PAGES = 2048,

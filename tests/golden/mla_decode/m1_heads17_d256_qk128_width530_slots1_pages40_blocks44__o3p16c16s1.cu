@@ -1,4 +1,4 @@
-/* family mla_decode rev 2, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant o1p4c4s2, class mma.f16_4_4 */
+/* family mla_decode rev 2, shape m1_heads17_d256_qk128_width530_slots1_pages40_blocks44, variant o3p16c16s1, class mma.f16_16_16 */
 // A block has GROUP heads, a part of the ids in tiles of 16 and a slice of y's columns; the blocks of a cluster have
 // parts of the same heads and columns. Latents are in shared memory as they are; E4M3 is exact in f16, to which queries
 // are brought by a power of two.
@@ -7,7 +7,7 @@
 // which are the 16-row operand, lane (g, t) taking four of them in the tokens t, t + 4, t + 8 and t + 12.
 // Then each block of a cluster gets its share of the outputs from all of them, and what they are parts of: nobody waits
 // for the others in front of that. Shares of several clusters meet in memory.
-enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, OCTETS = 1, PARTS = 4, CLUSTER = 4, SLICES = 2 };
+enum { M = 1, HEADS = 17, D = 256, QK = 128, WIDTH = 530, SLOTS = 1, PAGES = 40, BLOCKS = 44, OCTETS = 3, PARTS = 16, CLUSTER = 16, SLICES = 1 };
 enum {
     WARPS = 16,
     TILE = 16,                            // tokens
@@ -274,7 +274,7 @@ LT_DEV void give_sums(float *shares, float (*sum)[OCTETS][4], int head, int colu
 
 LT_KERNEL(THREADS, OCTETS == 1 ? 2 : 1)
 LT_CLUSTER(CLUSTER)
-mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4c4s2(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
+mla_decode__m1_heads17_d256_qk128_width530_slots1_pages40_blocks44__o3p16c16s1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
@@ -326,7 +326,7 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4c4s2(bf16 *y,
     lt_cp_commit();
     LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        const float undo = keep_query(query[n], asked[n]) * 0x1.000000p-3f;
+        const float undo = keep_query(query[n], asked[n]) * 0x1.6a09e6p-4f;
         LT_UNROLL(2)
         for (int i = 0; i < 2; i++) unit[n][i] = lt_shfl_f32(ALL, undo, 8 * t + 4 * i);
     }
@@ -396,5 +396,5 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4c4s2(bf16 *y,
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p4c4s2(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { mla_decode__m1_heads17_d256_qk128_width530_slots1_pages40_blocks44__o3p16c16s1(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
 #endif

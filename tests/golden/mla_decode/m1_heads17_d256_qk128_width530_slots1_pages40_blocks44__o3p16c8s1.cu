@@ -1,4 +1,4 @@
-/* family mla_decode rev 2, shape m3_heads1_d64_qk64_width3_slots1_pages1_blocks1, variant o1p1c1s1, class mma.f16_1_1 */
+/* family mla_decode rev 2, shape m1_heads17_d256_qk128_width530_slots1_pages40_blocks44, variant o3p16c8s1, class mma.f16_16_8 */
 // A block has GROUP heads, a part of the ids in tiles of 16 and a slice of y's columns; the blocks of a cluster have
 // parts of the same heads and columns. Latents are in shared memory as they are; E4M3 is exact in f16, to which queries
 // are brought by a power of two.
@@ -7,7 +7,7 @@
 // which are the 16-row operand, lane (g, t) taking four of them in the tokens t, t + 4, t + 8 and t + 12.
 // Then each block of a cluster gets its share of the outputs from all of them, and what they are parts of: nobody waits
 // for the others in front of that. Shares of several clusters meet in memory.
-enum { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1, OCTETS = 1, PARTS = 1, CLUSTER = 1, SLICES = 1 };
+enum { M = 1, HEADS = 17, D = 256, QK = 128, WIDTH = 530, SLOTS = 1, PAGES = 40, BLOCKS = 44, OCTETS = 3, PARTS = 16, CLUSTER = 8, SLICES = 1 };
 enum {
     WARPS = 16,
     TILE = 16,                            // tokens
@@ -257,7 +257,7 @@ LT_DEV int part_of(void) { return CLUSTER > 1 ? (int)(blockIdx.x % CLUSTER) : 0;
 
 LT_DEV void give(void *to, int rank, uint4 v, u64 *given)
 {
-    lt_st128(to, v);
+    lt_cluster_give128(to, rank, v, given);
 }
 
 // A lane's columns of a head to the block whose share they are.
@@ -272,8 +272,37 @@ LT_DEV void give_sums(float *shares, float (*sum)[OCTETS][4], int head, int colu
     give(shares + part_of() * SHARE + at % SHARE, at / SHARE, four, given);
 }
 
+// The shares of several clusters, in their order. partial, sums: of the first of them.
+LT_DEV void clusters_meet(bf16 *y, const float *partial, const float *sums, int group, int slice)
+{
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < SHARE; i += THREADS) {
+        const int h = (part_of() * SHARE + i) / COLUMNS, column = (part_of() * SHARE + i) % COLUMNS;
+        float part[MEETINGS], scale[MEETINGS], theirs[MEETINGS], largest, sum = 0.0f, value = 0.0f;
+        if (group * GROUP + h >= HEADS) break;
+        LT_UNROLL(MEETINGS)
+        for (int j = 0; j < MEETINGS; j++) {
+            scale[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2));
+            theirs[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2 + 1));
+            part[j] = lt_bits_f32(lt_ld32_fresh(partial + (size_t)j * OUTPUTS + i));
+        }
+        largest = scale[0];
+        LT_UNROLL(MEETINGS)
+        for (int j = 1; j < MEETINGS; j++) largest = larger(scale[j], largest);
+        LT_UNROLL(MEETINGS)
+        for (int j = 0; j < MEETINGS; j++) {
+            scale[j] = lt_exp(scale[j] - largest);
+            sum = fmaf(scale[j], theirs[j], sum);
+            value = fmaf(scale[j], part[j], value);
+        }
+        y[(size_t)(group * GROUP + h) * D + slice * COLUMNS + column] =
+            lt_f32_bf16(value * (sum == 0.0f ? 0.0f : 1.0f / sum));
+    }
+}
+
 LT_KERNEL(THREADS, OCTETS == 1 ? 2 : 1)
-mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
+LT_CLUSTER(CLUSTER)
+mla_decode__m1_heads17_d256_qk128_width530_slots1_pages40_blocks44__o3p16c8s1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table, float *partial, float *sums, u32 *arrived)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
@@ -305,6 +334,14 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, c
     }
     if (slot < 0) return;
     __syncthreads();
+    if (threadIdx.x == 0) {
+        lt_mbar_init(given, 1);
+        lt_mbar_init(given + 1, 1);
+        lt_mbar_expect(given, CLUSTER * GROUP * 16);
+        lt_mbar_expect(given + 1, CLUSTER * SHARE * 4);
+        lt_mbar_fence();
+    }
+    lt_cluster_begin();
     LT_UNROLL(LOADS)
     for (int k = 0; k < LOADS; k++) {
         const int tile = (k * WARPS + warp) / HALVES, half = (k * WARPS + warp) % HALVES;
@@ -317,7 +354,7 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, c
     lt_cp_commit();
     LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        const float undo = keep_query(query[n], asked[n]) * 0x1.000000p-3f;
+        const float undo = keep_query(query[n], asked[n]) * 0x1.6a09e6p-4f;
         LT_UNROLL(2)
         for (int i = 0; i < 2; i++) unit[n][i] = lt_shfl_f32(ALL, undo, 8 * t + 4 * i);
     }
@@ -342,6 +379,7 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, c
         if (head < GROUP) largest[k] = softmax(total + k, z + head * HEAD, head, live, count);
     }
     __syncthreads();
+    lt_cluster_wait();
     LT_UNROLL(HEADS_EACH)
     for (int k = 0; k < HEADS_EACH; k++) {
         const int head = k * WARPS + warp;
@@ -363,7 +401,7 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, c
             give_sums(shares, sum, head, column, given + 1);
         }
     }
-    __syncthreads();
+    lt_mbar_wait(given, 0);
     float most[OWN], scale[OWN], all[OWN];
     LT_UNROLL(OWN)
     for (int k = 0; k < OWN; k++) {
@@ -373,6 +411,8 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, c
         scale[k] = lt_exp(stats[j][h].x - most[k]);
         all[k] = lt_warp_sum(lane < CLUSTER ? scale[k] * stats[j][h].y : 0.0f);
     }
+    lt_mbar_wait(given + 1, 0);
+    const size_t meeting = ((size_t)m * gridDim.y + blockIdx.y) * MEETINGS + blockIdx.x / CLUSTER;
     LT_UNROLL(OWN)
     for (int k = 0; k < OWN; k++) {
         const int i = k * THREADS + threadIdx.x, at = part_of() * SHARE + i, h = at / COLUMNS;
@@ -380,10 +420,17 @@ mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(bf16 *y, c
         float value = 0.0f;
         LT_UNROLL(CLUSTER)
         for (int r = 0; r < CLUSTER; r++) value = fmaf(lt_shfl_f32(ALL, scale[k], r), shares[r * SHARE + i], value);
-        to[(size_t)(group * GROUP + h) * D + slice * COLUMNS + at % COLUMNS] =
-            lt_f32_bf16(value * (all[k] == 0.0f ? 0.0f : 1.0f / all[k]));
+        partial[meeting * OUTPUTS + at] = value;
+        if (i % COLUMNS == 0 || i == 0) {
+            sums[((meeting * CLUSTER + part_of()) * GROUP + h) * 2] = most[k];
+            sums[((meeting * CLUSTER + part_of()) * GROUP + h) * 2 + 1] = all[k];
+        }
     }
+    const size_t first = ((size_t)m * gridDim.y + blockIdx.y) * MEETINGS;
+    if (!lt_last_block(arrived + ((size_t)m * gridDim.y + blockIdx.y) * CLUSTER + part_of(), MEETINGS)) return;
+    clusters_meet(to, partial + first * OUTPUTS + part_of() * SHARE, sums + (first * CLUSTER + part_of()) * GROUP * 2,
+                  group, slice);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mla_decode__m3_heads1_d64_qk64_width3_slots1_pages1_blocks1__o1p1c1s1(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { mla_decode__m1_heads17_d256_qk128_width530_slots1_pages40_blocks44__o3p16c8s1(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(float **)a[7], *(float **)a[8], *(u32 **)a[9]); }
 #endif
