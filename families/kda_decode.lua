@@ -45,7 +45,9 @@ local function class(s, v)
 end
 
 local function keep(s, v, dev)
-    if v.split == 1 then return v.warps == 16 and s.D % 32 ~= 0 end  -- columns cannot be shared
+    if v.split == 1 then  -- where columns cannot be shared, or nobody is there to share them
+        return v.warps == 16 and s.D % 32 ~= 0 or v.warps == 4 and dev.sms == 1
+    end
     return s.D % (16 * v.split) == 0 and v.warps < 16 and v.split * v.warps >= 16
         and (v.split == 2 or dev.sms == 1                        -- any on the CPU device
             or s.HEADS * sequences(s) * v.split <= dev.sms)      -- no block waits for another
@@ -71,7 +73,7 @@ end
 
 local KNOBS <const> = {
     { "warps", 4, 8, 16 },  -- that share the k of a block's state
-    { "split", 4, 2, 1 },   -- blocks that share a head's columns: a cluster
+    { "split", 1, 4, 2 },   -- blocks that share a head's columns: a cluster
 }
 
 -- Taps of every other head are so small that the norm's 1e-6 shows.

@@ -1,4 +1,4 @@
-/* family kda_decode.bf16 rev 2, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w4s4, class delta4x4x4_4 */
+/* family kda_decode.bf16 rev 2, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w4s1, class delta4x2x8 */
 // KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
 // each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
 // columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; HELPERS more make what a token needs once. q and k are in
@@ -8,7 +8,7 @@
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
 // Each block of a cluster makes q, k and the decays of the whole head; its first one keeps their window, and the sums
 // of squares of all of them make the norm.
-enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 4, SPLIT = 4 };
+enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 4, SPLIT = 1 };
 enum {
     THREADS = 32 * WARPS,                          // that have a state
     WIDTH = D / SPLIT,                             // columns of a block
@@ -334,8 +334,7 @@ LT_DEV void token_finish(bf16 *y, const float *token, float squares, int lane)
 }
 
 LT_KERNEL(32 * ALL, 1)
-LT_CLUSTER(SPLIT)
-kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s4(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const bf16 *w, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
+kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const bf16 *w, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
 {
     LT_DYN_SHARED(float, tokens);
     LT_SHARED2(float, room, WARPS * (TOKENS > 1 ? 2 : 1), 8 * COLS);
@@ -345,14 +344,6 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s4(bf16 *y, 
     const int is_helper = warp >= WARPS, turn = ALL - 1 - warp, channel = channel_of(head);
     const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.y * TOKENS;
-    LT_SHARED1(u64, met, 1);  // the squares from all blocks
-    if (threadIdx.x == THREADS) {
-        lt_mbar_init(met, 1);
-        lt_mbar_fence();
-        lt_mbar_expect(met, 16 * SPLIT * TOKENS);
-    }
-    __syncwarp();
-    lt_cluster_begin();
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
     float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
     float *const past = window + ((i64)from * CHANNELS + channel) * 4;
@@ -404,28 +395,14 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s4(bf16 *y, 
         __syncthreads();
         if (turn == t % HELPERS) {
             const float squares = token_out(token, here, lane);
-            const uint4 gift = {lt_f32_bits(squares), 0, 0, 0};
-            if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
+            token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
         }
         if (is_helper || column >= WIDTH) continue;
         token_add(s, token, here, k0);
     }
-    if (threadIdx.x < 2 * D)
-        lt_cluster_arrive();  // the window of q and k is read
-    else
-        lt_cluster_begin();
     if (!is_helper) state_store(mine, s, k0, column);
-    if (is_helper) lt_mbar_wait(met, 0);
-    LT_UNROLL(1)
-    for (int t = turn; t < TOKENS && is_helper; t += HELPERS) {
-        const float *const token = tokens + t * TOKEN;
-        float squares = token[SQUARES];
-        for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];
-        token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
-    }
-    lt_cluster_wait();
     if (channel >= 0 && (part == 0 || channel >= 2 * HEADS * D)) store4(past, now);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s4(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const bf16 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const bf16 **)a[8], *(const i32 **)a[9], *(const i32 **)a[10]); }
+void lt_entry(void **a) { kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const bf16 **)a[5], *(const float **)a[6], *(const float **)a[7], *(const bf16 **)a[8], *(const i32 **)a[9], *(const i32 **)a[10]); }
 #endif
