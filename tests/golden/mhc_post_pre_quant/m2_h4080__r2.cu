@@ -42,31 +42,34 @@ LT_DEV void load_fn(uint2 (*w)[STREAMS], const bf16 *fn, int column, int warp, i
     }
 }
 
-LT_DEV float4 spread(uint2 four)
+LT_DEV void spread(float4 *to, const uint2 *four)
 {
-    float4 v;
-    v.x = lt_bf16lo_f32(four.x), v.y = lt_bf16hi_f32(four.x), v.z = lt_bf16lo_f32(four.y), v.w = lt_bf16hi_f32(four.y);
-    return v;
+    to->x = lt_bits_f32(four->x << 16), to->y = lt_bits_f32(four->x & 0xffff0000u);
+    to->z = lt_bits_f32(four->y << 16), to->w = lt_bits_f32(four->y & 0xffff0000u);
 }
 
-LT_DEV float dot4(float4 a, float4 b, float sum)
+LT_DEV float dot4(const float4 *a, const float4 *b, float sum)
 {
-    return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+    return fmaf(a->w, b->w, fmaf(a->z, b->z, fmaf(a->y, b->y, fmaf(a->x, b->x, sum))));
 }
 
 // A lane's share of a warp's sums over a row's slice x in shared memory: dots, then the product.
 LT_DEV void make_sums(float *sum, uint2 (*w)[STREAMS], const float *x, int warp, int lane)
 {
+    const float4 *at = (const float4 *)(x + lane * 4);
     LT_UNROLL(DOTS)
     for (int j = 0; j < DOTS; j++) {
         float part[STREAMS];
         LT_UNROLL(STREAMS)
-        for (int n = 0; n < STREAMS; n++) part[n] = dot4(spread(w[j][n]), lt_ld128f(x + n * SLICE + lane * 4), 0.0f);
+        for (int n = 0; n < STREAMS; n++) {
+            float4 f;
+            spread(&f, w[j] + n);
+            part[n] = dot4(&f, at + n * (SLICE / 4), 0.0f);
+        }
         sum[j] = (part[0] + part[1]) + (part[2] + part[3]);
     }
     const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT;
-    const float4 u = lt_ld128f(x + first_of(q) * SLICE + lane * 4), v = lt_ld128f(x + second_of(q) * SLICE + lane * 4);
-    sum[DOTS] = dot4(u, v, 0.0f);
+    sum[DOTS] = dot4(at + first_of(q) * (SLICE / 4), at + second_of(q) * (SLICE / 4), 0.0f);
 }
 
 // A warp's sums are put where all blocks look for them. to: of the row and slice.
@@ -319,7 +322,7 @@ LT_DEV void balance_rows(float (*comb)[16], const float *mix, int rows, int lane
 {
     float all[16];
     exps_of(comb[0], mix, rows, lane);
-    comb_of(all, comb[lane < rows ? lane : 0]);
+    if (lane < rows) comb_of(all, comb[lane]);
     __syncwarp();
     LT_UNROLL(16)
     for (int i = 0; i < 16; i++)
@@ -332,54 +335,53 @@ LT_DEV void load_y(float *to, const bf16 *y, int column, int lane)
     uint2 four;
     four.x = four.y = 0;
     if (column + lane * 4 < H) four = *(const uint2 *)(y + column + lane * 4);
-    *(float4 *)(to + lane * 4) = spread(four);
+    spread((float4 *)(to + lane * 4), &four);
 }
 
-LT_DEV float4 plus_times(float4 sum, float by, float4 v)
+// to += by * v
+LT_DEV void add_times(float4 *to, float by, const float4 *v)
 {
-    sum.x = fmaf(by, v.x, sum.x), sum.y = fmaf(by, v.y, sum.y);
-    sum.z = fmaf(by, v.z, sum.z), sum.w = fmaf(by, v.w, sum.w);
-    return sum;
+    to->x = fmaf(by, v->x, to->x), to->y = fmaf(by, v->y, to->y);
+    to->z = fmaf(by, v->z, to->z), to->w = fmaf(by, v->w, to->w);
 }
 
-// What a lane's columns of y are multiplied with in a warp's dots: the sum over streams of gate and fn.
-LT_DEV void weigh_dots(float4 *by, uint2 (*w)[STREAMS], const float *gate)
-{
-    LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) {
-        by[j].x = by[j].y = by[j].z = by[j].w = 0.0f;
-        LT_UNROLL(STREAMS)
-        for (int n = 0; n < STREAMS; n++) by[j] = plus_times(by[j], gate[n], spread(w[j][n]));
-    }
-}
-
-// And in its product of streams a and b, whose columns are x + gate * y: gate of a by x of b and the other way round.
-// Gives what their square is multiplied with.
-LT_DEV float weigh_product(float4 *by, const float *x, const float *gate, int warp, int lane)
-{
-    const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT, a = first_of(q), b = second_of(q);
-    by->x = by->y = by->z = by->w = 0.0f;
-    *by = plus_times(*by, gate[a], lt_ld128f(x + b * SLICE + lane * 4));
-    *by = plus_times(*by, gate[b], lt_ld128f(x + a * SLICE + lane * 4));
-    return gate[a] * gate[b];
-}
-
-// A lane's share of a warp's sums without y, and what y is multiplied with.
+// A lane's share of a warp's sums without y, and what its columns of y are multiplied with: in a dot the sum over
+// streams of gate and fn; in the product of streams a and b, whose columns are x + gate * y, gate of a by x of b and the
+// other way round. Gives what the square of y is multiplied with there.
 LT_DEV float make_shares(float *sum, float4 *by, uint2 (*w)[STREAMS], const float *x, const float *gate, int warp,
                          int lane)
 {
-    make_sums(sum, w, x, warp, lane);
-    weigh_dots(by, w, gate);
-    return weigh_product(by + DOTS, x, gate, warp, lane);
+    const float4 *at = (const float4 *)(x + lane * 4);
+    LT_UNROLL(DOTS + 1)
+    for (int j = 0; j < DOTS + 1; j++) by[j].x = by[j].y = by[j].z = by[j].w = 0.0f;
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        float part[STREAMS];
+        LT_UNROLL(STREAMS)
+        for (int n = 0; n < STREAMS; n++) {
+            float4 f;
+            spread(&f, w[j] + n);
+            part[n] = dot4(&f, at + n * (SLICE / 4), 0.0f);
+            add_times(by + j, gate[n], &f);
+        }
+        sum[j] = (part[0] + part[1]) + (part[2] + part[3]);
+    }
+    const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT, a = first_of(q), b = second_of(q);
+    sum[DOTS] = dot4(at + a * (SLICE / 4), at + b * (SLICE / 4), 0.0f);
+    add_times(by + DOTS, gate[a], at + b * (SLICE / 4));
+    add_times(by + DOTS, gate[b], at + a * (SLICE / 4));
+    return gate[a] * gate[b];
 }
 
 // y's share of a warp's sums over a row's slice.
 LT_DEV void add_y(float *sum, const float4 *by, float square, const float *y, int lane)
 {
-    const float4 v = lt_ld128f(y + lane * 4);
+    const float4 *v = (const float4 *)(y + lane * 4);
+    float4 of_product = by[DOTS];
     LT_UNROLL(DOTS)
-    for (int j = 0; j < DOTS; j++) sum[j] = dot4(by[j], v, sum[j]);
-    sum[DOTS] = dot4(plus_times(by[DOTS], square, v), v, sum[DOTS]);
+    for (int j = 0; j < DOTS; j++) sum[j] = dot4(by + j, v, sum[j]);
+    add_times(&of_product, square, v);
+    sum[DOTS] = dot4(&of_product, v, sum[DOTS]);
 }
 
 // Eight lanes quantise 16 columns, two each; lane 0 of them writes the scale.

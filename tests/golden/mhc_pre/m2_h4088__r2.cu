@@ -39,31 +39,34 @@ LT_DEV void load_fn(uint2 (*w)[STREAMS], const bf16 *fn, int column, int warp, i
     }
 }
 
-LT_DEV float4 spread(uint2 four)
+LT_DEV void spread(float4 *to, const uint2 *four)
 {
-    float4 v;
-    v.x = lt_bf16lo_f32(four.x), v.y = lt_bf16hi_f32(four.x), v.z = lt_bf16lo_f32(four.y), v.w = lt_bf16hi_f32(four.y);
-    return v;
+    to->x = lt_bits_f32(four->x << 16), to->y = lt_bits_f32(four->x & 0xffff0000u);
+    to->z = lt_bits_f32(four->y << 16), to->w = lt_bits_f32(four->y & 0xffff0000u);
 }
 
-LT_DEV float dot4(float4 a, float4 b, float sum)
+LT_DEV float dot4(const float4 *a, const float4 *b, float sum)
 {
-    return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+    return fmaf(a->w, b->w, fmaf(a->z, b->z, fmaf(a->y, b->y, fmaf(a->x, b->x, sum))));
 }
 
 // A lane's share of a warp's sums over a row's slice x in shared memory: dots, then the product.
 LT_DEV void make_sums(float *sum, uint2 (*w)[STREAMS], const float *x, int warp, int lane)
 {
+    const float4 *at = (const float4 *)(x + lane * 4);
     LT_UNROLL(DOTS)
     for (int j = 0; j < DOTS; j++) {
         float part[STREAMS];
         LT_UNROLL(STREAMS)
-        for (int n = 0; n < STREAMS; n++) part[n] = dot4(spread(w[j][n]), lt_ld128f(x + n * SLICE + lane * 4), 0.0f);
+        for (int n = 0; n < STREAMS; n++) {
+            float4 f;
+            spread(&f, w[j] + n);
+            part[n] = dot4(&f, at + n * (SLICE / 4), 0.0f);
+        }
         sum[j] = (part[0] + part[1]) + (part[2] + part[3]);
     }
     const int q = warp < FIRST_PRODUCT ? 0 : warp - FIRST_PRODUCT;
-    const float4 u = lt_ld128f(x + first_of(q) * SLICE + lane * 4), v = lt_ld128f(x + second_of(q) * SLICE + lane * 4);
-    sum[DOTS] = dot4(u, v, 0.0f);
+    sum[DOTS] = dot4(at + first_of(q) * (SLICE / 4), at + second_of(q) * (SLICE / 4), 0.0f);
 }
 
 // A warp's sums are put where all blocks look for them. to: of the row and slice.
