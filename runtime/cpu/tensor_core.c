@@ -112,6 +112,13 @@ static inline void put_register(line *to, uint32_t word, format of, int quarter)
     }
 }
 
+/* Of lane t of a row, or a column, the registers of both halves of K. */
+static inline void put_registers(line *to, uint32_t first, uint32_t second, format of, int t)
+{
+    put_register(to, first, of, t);
+    put_register(to, second, of, t + 4);
+}
+
 /* From codes to significands and exponents. top: the exponent field of infinity and NaN. Without
  * branches: one vector operation does several elements. */
 static inline void decode(line *to, int count, int mantissa, int bias, int top, int point)
@@ -150,14 +157,22 @@ static inline void decode_as(line *to, format of, int point)
 static inline __attribute__((always_inline)) void gather(line *a, line *b, const lt_fragments *f,
                                                          format of)
 {
+    uint32_t any[COLUMNS] = {0};
     for (int l = 0; l < LANES; l++) {
+        const uint32_t *ra = f->a[l], *rb = f->b[l];
         const int group = l >> 2, t = l & 3;
-        for (int r = 0; r < 4; r++)
-            put_register(a + group + 8 * (r & 1), f->a[l][r], of, t + 4 * (r >> 1));
-        for (int r = 0; r < 2; r++) put_register(b + group, f->b[l][r], of, t + 4 * r);
+        put_registers(a + group, ra[0], ra[2], of, t);
+        put_registers(a + group + 8, ra[1], ra[3], of, t);
+        put_registers(b + group, rb[0], rb[1], of, t);
+        any[group] |= rb[0] | rb[1];
     }
     for (int m = 0; m < ROWS; m++) decode_as(a + m, of, A_POINT);
-    for (int n = 0; n < COLUMNS; n++) decode_as(b + n, of, B_POINT);
+    for (int n = 0; n < COLUMNS; n++) {
+        if (any[n])
+            decode_as(b + n, of, B_POINT);
+        else
+            b[n].any = b[n].special = false;
+    }
 }
 
 /* ---- sums ---- */
@@ -214,7 +229,7 @@ static inline uint32_t multiply_add(const line *a, const line *b, uint32_t c, fo
 {
     const int depth = of == E4M3 || of == E4M3_BY_F16 ? 32 : 16;
     if (a->special || b->special || !is_finite(c)) return special_sum(a, b, depth, c);
-    if (!b->any) return c & ~SIGN_BIT ? c : 0; /* c's exponent is the largest: nothing is cut */
+    if (!b->any) return c;
     if (of == E4M3_BY_F16)
         return add_floats(c, fused_step(a, b, 16, 16, fused_step(a, b, 0, 16, 0)));
     return fused_step(a, b, 0, depth, c);
@@ -231,17 +246,29 @@ static int column_of(int l, int j)
     return 2 * (l & 3) + (j & 1);
 }
 
-/* The format is a constant of each call, so that the compiler makes a loop for each. */
+/* The format is a constant of each call, so that the compiler makes a loop for each. Of few rows of
+ * x most columns are zeros: then c is the sum, whose exponent is the largest, but for its zero's
+ * sign. */
 static inline __attribute__((always_inline)) void run_floats(uint32_t d[LANES][4],
                                                              const lt_fragments *f, format of)
 {
     line a[ROWS], b[COLUMNS];
+    bool special = false;
     gather(a, b, f, of);
+    for (int m = 0; m < ROWS; m++) special |= a[m].special;
     for (int l = 0; l < LANES; l++) {
-        uint32_t c[4];
-        memcpy(c, f->c[l], sizeof c);
-        for (int j = 0; j < 4; j++)
-            d[l][j] = multiply_add(a + row_of(l, j), b + column_of(l, j), c[j], of);
+        memcpy(d[l], f->c[l], sizeof d[l]);
+        for (int j = 0; j < 4; j++) {
+            special |= !is_finite(d[l][j]);
+            d[l][j] = d[l][j] == SIGN_BIT ? 0 : d[l][j];
+        }
+    }
+    for (int n = 0; n < COLUMNS; n++) {
+        if (!b[n].any && !special) continue;
+        for (int m = 0; m < ROWS; m++) {
+            uint32_t *sum = &d[4 * (m % 8) + n / 2][2 * (m / 8) + n % 2];
+            *sum = multiply_add(a + m, b + n, *sum, of);
+        }
     }
 }
 
