@@ -1,6 +1,6 @@
 -- Packs NVFP4 rows into 16-row tiles: unit (tile, pair of chunks of 64 k) is 1 KB of codes and 128
 -- bytes of scales. In a chunk lane l holds rows l/4 and l/4 + 8, k 16*(l%4) and on: one scale group
--- of each. The codes' bits lie as templates/lib/fp4.cut takes them apart; scales become exponent
+-- of each. The codes' bits lie as lt_nvfp4_codes takes them apart; scales become exponent
 -- and mantissa without a sign or subnormals (their sign moves into the codes).
 local family = require("gen.family")
 local tile = require("gen.tile")

@@ -168,9 +168,47 @@ static uint32_t mul_bf16x2(uint32_t a, uint32_t b)
     return mul_bf16(a & 0xffff, b & 0xffff) | mul_bf16(a >> 16, b >> 16) << 16;
 }
 
-static void mul_rows_bf16(uint32_t *a, uint32_t upper, uint32_t lower)
+/* A word of codes as the A of an m16n8k16, each times 2^-126.  ORDER FP4 */
+static void nvfp4_codes(uint32_t *a, uint32_t word)
 {
-    for (int i = 0; i < 4; i++) a[i] = mul_bf16x2(a[i], i % 2 ? lower : upper);
+    a[0] = word & 0x81c081c0;
+    a[1] = word << 4 & 0x81c081c0;
+    a[2] = (word << 10 | word >> 22) & 0x81c081c0;
+    a[3] = (word << 6 & 0x80c080c0) | (word >> 2 & 0x01000100);
+}
+
+enum { SCALE_INFINITE = 0xf8 }; /* from this byte on a scale is infinite or NaN */
+
+/* The bf16 of each magnitude of a code times each scale, times 2^-20. */
+typedef struct {
+    uint16_t of[SCALE_INFINITE][8];
+} scaled_codes;
+
+static const scaled_codes *scaled(void)
+{
+    static scaled_codes table;
+    static bool is_made;
+    if (is_made) return &table;
+    for (uint32_t scale = 0; scale < SCALE_INFINITE; scale++)
+        for (uint32_t code = 0; code < 8; code++)
+            table.of[scale][code] = (uint16_t)mul_bf16(code << 6, 0x7000 + (scale << 4));
+    is_made = true;
+    return &table;
+}
+
+static void nvfp4_rows(uint32_t *a, uint32_t word, uint32_t scales)
+{
+    const scaled_codes *table = scaled();
+    nvfp4_codes(a, word);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t scale = scales >> i % 2 * 8 & 255;
+        if (scale >= SCALE_INFINITE) {
+            a[i] = mul_bf16x2(a[i], (0x7000 + (scale << 4)) * 0x10001);
+            continue;
+        }
+        const uint16_t *of = table->of[scale];
+        a[i] = (a[i] & 0x80008000) | of[a[i] >> 6 & 7] | (uint32_t)of[a[i] >> 22 & 7] << 16;
+    }
 }
 
 static uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c)
@@ -252,7 +290,8 @@ const lt_symbol lt_cpu_symbols[] = {
     {"lt_f32_e2m1", (void *)lt_f32_e2m1},
     {"lt_fma_bf16x2", (void *)fma_bf16x2},
     {"lt_mul_bf16x2", (void *)mul_bf16x2},
-    {"lt_mul_rows_bf16", (void *)mul_rows_bf16},
+    {"lt_nvfp4_codes", (void *)nvfp4_codes},
+    {"lt_nvfp4_rows", (void *)nvfp4_rows},
     {"lt_fma_f16x2", (void *)fma_f16x2},
     {"lt_mul_f16x2", (void *)mul_f16x2},
     {"lt_dp4a", (void *)dp4a},

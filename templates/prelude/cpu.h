@@ -65,7 +65,7 @@ LT_DEV e4m3 lt_f32_e4m3(float x) { e4m3 r; r.x = (u8)lt_pack_e4m3(x, 0.0f); retu
 /* ---- packed arithmetic, and exact.h ---- */
 
 extern u32 lt_fma_bf16x2(u32, u32, u32), lt_mul_bf16x2(u32, u32), lt_fma_f16x2(u32, u32, u32), lt_mul_f16x2(u32, u32);
-extern void lt_mul_rows_bf16(u32 *, u32, u32);
+extern void lt_nvfp4_codes(u32 *, u32), lt_nvfp4_rows(u32 *, u32, u32);
 extern i32 lt_dp4a(u32, u32, i32);
 extern u32 lt_byte_perm(u32, u32, u32);
 extern int lt_popc(u32), lt_clz(u32), lt_ffs(u32);

@@ -80,13 +80,6 @@ LT_DEV u32 lt_mul_bf16x2(u32 a, u32 b)
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
-LT_DEV void lt_mul_rows_bf16(u32 *a, u32 upper, u32 lower) /* of the A of an m16n8k16: rows g and g + 8 */
-{
-    a[0] = lt_mul_bf16x2(a[0], upper);
-    a[1] = lt_mul_bf16x2(a[1], lower);
-    a[2] = lt_mul_bf16x2(a[2], upper);
-    a[3] = lt_mul_bf16x2(a[3], lower);
-}
 LT_DEV u32 lt_fma_f16x2(u32 a, u32 b, u32 c)
 {
     u32 r;
@@ -98,6 +91,28 @@ LT_DEV u32 lt_mul_f16x2(u32 a, u32 b)
     u32 r;
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
+}
+/* NVFP4 as pack_nvfp4_tile16 lays it out: a word is the A of one m16n8k16, four codes of row g and four of row g + 8.
+ * Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
+ *   register 0: 15, 8-6    1: 11, 4-2    2: 5, 14-12 of the other half    3: 9, 10 1 0
+ * so that one shift or rotation, for register 3 two, and a mask put them on a bf16's sign, lowest exponent and highest
+ * mantissa bits.  ORDER FP4 */
+LT_DEV void lt_nvfp4_codes(u32 *a, u32 word) /* codes * 2^-126, exact (subnormals included) */
+{
+    a[0] = word & 0x81c081c0u;
+    a[1] = word << 4 & 0x81c081c0u;
+    a[2] = (word << 10 | word >> 22) & 0x81c081c0u;
+    a[3] = (word << 6 & 0x80c080c0u) | (word >> 2 & 0x01000100u);
+}
+/* codes * scale * 2^-20, exact; the low byte of scales is row g's, the next row g + 8's: exponent + 9, mantissa bits */
+LT_DEV void lt_nvfp4_rows(u32 *a, u32 word, u32 scales)
+{
+    const u32 upper = (scales & 255) * 0x00100010u + 0x70007000u, lower = (scales >> 8 & 255) * 0x00100010u + 0x70007000u;
+    lt_nvfp4_codes(a, word);
+    a[0] = lt_mul_bf16x2(a[0], upper);
+    a[1] = lt_mul_bf16x2(a[1], lower);
+    a[2] = lt_mul_bf16x2(a[2], upper);
+    a[3] = lt_mul_bf16x2(a[3], lower);
 }
 LT_DEV i32 lt_dp4a(u32 a, u32 b, i32 c) /* four signed bytes each */
 {

@@ -124,13 +124,10 @@ static const char packed_text[] =
     "{\n"
     "    const u32 i = blockIdx.x * 256 + threadIdx.x;\n"
     "    const u32 a = in[4 * i], b = in[4 * i + 1];\n"
-    "    u32 *o = out + 8 * i, rows[4] = {a, a, b, b};\n"
-    "    o[0] = lt_fma_bf16x2(a, b, in[4 * i + 2]);\n"
-    "    o[1] = lt_fma_f16x2(a, b, in[4 * i + 3]);\n"
-    "    o[2] = lt_mul_bf16x2(a, b);\n"
-    "    o[3] = lt_mul_f16x2(a, b);\n"
-    "    lt_mul_rows_bf16(rows, b, a);\n"
-    "    for (int j = 0; j < 4; j++) o[4 + j] = rows[j];\n"
+    "    out[4 * i] = lt_fma_bf16x2(a, b, in[4 * i + 2]);\n"
+    "    out[4 * i + 1] = lt_fma_f16x2(a, b, in[4 * i + 3]);\n"
+    "    out[4 * i + 2] = lt_mul_bf16x2(a, b);\n"
+    "    out[4 * i + 3] = lt_mul_f16x2(a, b);\n"
     "}\n";
 
 static const half_format half_bf16 = {7, -126}, half_f16 = {10, -14};
@@ -158,15 +155,49 @@ static uint32_t exact_fma2(const half_format *f, uint32_t a, uint32_t b, uint32_
 static void expect_packed(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
     (void)model;
-    for (uint32_t *o = out; o < out + words; o += 8, in += 4) {
-        const uint32_t a = in[0], b = in[1], zero = 0x80008000; /* + -0 */
-        o[0] = exact_fma2(&half_bf16, a, b, in[2]);
-        o[1] = exact_fma2(&half_f16, a, b, in[3]);
-        o[2] = o[4] = o[7] = exact_fma2(&half_bf16, a, b, zero);
-        o[3] = exact_fma2(&half_f16, a, b, zero);
-        o[5] = exact_fma2(&half_bf16, a, a, zero);
-        o[6] = exact_fma2(&half_bf16, b, b, zero);
+    for (size_t i = 0; i < words; i += 4) {
+        out[i] = exact_fma2(&half_bf16, in[i], in[i + 1], in[i + 2]);
+        out[i + 1] = exact_fma2(&half_f16, in[i], in[i + 1], in[i + 3]);
+        out[i + 2] = exact_fma2(&half_bf16, in[i], in[i + 1], 0x80008000); /* + -0 */
+        out[i + 3] = exact_fma2(&half_f16, in[i], in[i + 1], 0x80008000);
     }
+}
+
+/* ---- NVFP4 ---- */
+
+static const char nvfp4_text[] =
+    "LT_KERNEL(256) prelude_nvfp4(u32 *out, const u32 *in, u32 *work)\n"
+    "{\n"
+    "    const u32 i = blockIdx.x * 256 + threadIdx.x;\n"
+    "    u32 codes[4], rows[4];\n"
+    "    lt_nvfp4_codes(codes, in[2 * i]);\n"
+    "    lt_nvfp4_rows(rows, in[2 * i], in[2 * i + 1]);\n"
+    "    for (int r = 0; r < 4; r++) {\n"
+    "        out[8 * i + r] = codes[r];\n"
+    "        out[8 * i + 4 + r] = rows[r];\n"
+    "    }\n"
+    "}\n";
+
+/* Where a half of a word keeps the sign and the magnitude of register r's code, highest bit first;
+ * from 16 on in the other half. */
+static const uint8_t nvfp4_places[4][4] = {
+    {15, 8, 7, 6}, {11, 4, 3, 2}, {5, 30, 29, 28}, {9, 10, 1, 0}};
+
+static void expect_nvfp4(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    (void)model;
+    for (uint32_t *o = out; o < out + words; o += 8, in += 2)
+        for (int r = 0; r < 4; r++) {
+            const uint32_t scale = 0x7000 + (in[1] >> r % 2 * 8 & 255) * 16; /* times 2^106 */
+            o[r] = 0;
+            for (int half = 0; half < 32; half += 16) {
+                uint32_t code = 0;
+                for (int bit = 0; bit < 4; bit++)
+                    code = code << 1 | (in[0] >> (nvfp4_places[r][bit] + half) % 32 & 1);
+                o[r] |= ((code & 8) << 12 | (code & 7) << 6) << half; /* a half is 2^-127 */
+            }
+            o[4 + r] = exact_fma2(&half_bf16, o[r], scale << 16 | scale, 0x80008000);
+        }
 }
 
 static const char integers_text[] =

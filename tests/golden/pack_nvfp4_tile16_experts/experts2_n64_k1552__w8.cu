@@ -3,7 +3,7 @@
 enum { EXPERTS = 2, N = 64, K = 1552, WARPS = 8 };
 enum { ROWS = 128, UNITS = (K + 127) / 128, ALL_UNITS = (ROWS + 15) / 16 * UNITS };
 
-LT_DEV u32 place(u32 code, int r)  // where templates/lib/fp4.cut looks for register r's code of the low half  ORDER FP4
+LT_DEV u32 place(u32 code, int r)  // where lt_nvfp4_codes looks for register r's code of the low half  ORDER FP4
 {
     const u32 sign = code >> 3, magnitude = code & 7;
     if (r == 0) return sign << 15 | magnitude << 6;

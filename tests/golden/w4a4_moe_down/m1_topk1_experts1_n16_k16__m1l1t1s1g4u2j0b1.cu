@@ -27,23 +27,7 @@ enum {
     TOTALS = 2 * QUADS
 };
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
-// NVFP4 as pack_nvfp4_tile16 lays it out: a 32-bit word is the A fragment of one m16n8k16, four codes of row g and
-// four of row g + 8. Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
-//   register 0: 15, 8-6    1: 11, 4-2    2: 5, 14-12 of the other half    3: 9, 10 1 0
-// so that one shift or rotation, for register 3 two, and a mask put them on a bf16's sign, lowest exponent and highest
-// mantissa bits.  ORDER FP4
-LT_DEV void fp4_fragment(u32 *a, u32 word)  // a[i] = codes * 2^-126, exact (subnormals included)
-{
-    a[0] = word & 0x81c081c0u;
-    a[1] = word << 4 & 0x81c081c0u;
-    a[2] = (word << 10 | word >> 22) & 0x81c081c0u;
-    a[3] = (word << 6 & 0x80c080c0u) | (word >> 2 & 0x01000100u);
-}
-
-// The low byte is a scale as exponent + 9 and three mantissa bits: scale * 2^106 as both halves of a bf16x2. The
-// product with a fragment is code * scale * 2^-20, exact in bf16; FP4_UNSCALE undoes the 2^-20.
-LT_DEV u32 fp4_scale(u32 byte) { return (byte & 255) * 0x00100010u + 0x70007000u; }
-#define FP4_UNSCALE 0x1p20f
+#define FP4_UNSCALE 0x1p20f  // undoes what lt_nvfp4_rows makes too small
 
 LT_DEV void fp4_load_unit(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *scales, size_t unit, int lane)
 {
@@ -63,13 +47,9 @@ LT_DEV void fp4_load_next(uint4 *w, u32 *scale, const u8 *codes, const e4m3 *sca
 // The A fragments of a chunk's four steps, code * scale * 2^-20: lane (g, t) has rows g and g + 8, k 16t .. 16t + 15.
 LT_DEV void fp4_chunk(u32 (*a)[4], uint4 codes, u32 scale)
 {
-    const u32 upper = fp4_scale(scale), lower = fp4_scale(scale >> 8);
     const u32 word[4] = {codes.x, codes.y, codes.z, codes.w};
     LT_UNROLL(4)
-    for (int j = 0; j < 4; j++) {
-        fp4_fragment(a[j], word[j]);
-        lt_mul_rows_bf16(a[j], upper, lower);
-    }
+    for (int j = 0; j < 4; j++) lt_nvfp4_rows(a[j], word[j], scale);
 }
 
 // x gets a factor of 2^64, so that products with codes * 2^-126 are no subnormals, and sums with scale * 2^106 are 2^44
@@ -112,7 +92,7 @@ LT_DEV void fp4_steps(u32 (*a)[4], uint4 codes, u32 scale, int c)
 {
     const u32 word[4] = {codes.x, codes.y, codes.z, codes.w};
     LT_UNROLL(4)
-    for (int j = 0; j < 4; j++) fp4_fragment(a[j], word[j]);
+    for (int j = 0; j < 4; j++) lt_nvfp4_codes(a[j], word[j]);
 }
 
 // Scale number i of a word, times 2^106.
