@@ -47,11 +47,11 @@ extern void *memmove(void *, const void *, size_t), *memcpy(void *, const void *
 /* ---- bits and conversions ---- */
 
 typedef union { float f; u32 u; } lt_word;
-LT_DEV u32 lt_f32_bits(float x) { lt_word w; w.f = x; return w.u; }
-LT_DEV float lt_bits_f32(u32 u) { lt_word w; w.u = u; return w.f; }
-LT_DEV float lt_bf16_f32(bf16 h) { return lt_bits_f32((u32)h.x << 16); }
-LT_DEV float lt_bf16lo_f32(u32 two) { return lt_bits_f32(two << 16); }
-LT_DEV float lt_bf16hi_f32(u32 two) { return lt_bits_f32(two & 0xffff0000u); }
+#define lt_f32_bits(value) ((lt_word){.f = (value)}.u) /* libtcc inlines no function */
+#define lt_bits_f32(bits) ((lt_word){.u = (bits)}.f)
+#define lt_bf16_f32(h) lt_bits_f32((u32)(h).x << 16)
+#define lt_bf16lo_f32(two) lt_bits_f32((u32)(two) << 16)
+#define lt_bf16hi_f32(two) lt_bits_f32((two) & 0xffff0000u)
 extern u32 lt_pack_bf16(float, float), lt_pack_f16(float, float), lt_pack_e4m3(float, float), lt_e4m3x2_f16x2(u32);
 extern float lt_f16lo_f32(u32), lt_f16hi_f32(u32), lt_ue4m3_f32(u32), lt_e2m1_f32(u32);
 extern u32 lt_f32_ue4m3(float), lt_f32_e2m1(float);

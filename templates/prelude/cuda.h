@@ -107,7 +107,8 @@ LT_DEV void lt_nvfp4_codes(u32 *a, u32 word) /* codes * 2^-126, exact (subnormal
 /* codes * scale * 2^-20, exact; the low byte of scales is row g's, the next row g + 8's: exponent + 9, mantissa bits */
 LT_DEV void lt_nvfp4_rows(u32 *a, u32 word, u32 scales)
 {
-    const u32 upper = (scales & 255) * 0x00100010u + 0x70007000u, lower = (scales >> 8 & 255) * 0x00100010u + 0x70007000u;
+    const u32 upper = (scales & 255) * 0x00100010u + 0x70007000u;
+    const u32 lower = (scales >> 8 & 255) * 0x00100010u + 0x70007000u;
     lt_nvfp4_codes(a, word);
     a[0] = lt_mul_bf16x2(a[0], upper);
     a[1] = lt_mul_bf16x2(a[1], lower);
