@@ -311,8 +311,8 @@ LT_DEV void add_times(float4 *to, float by, const float4 *v)
 }
 
 // A lane's share of a warp's sums without y, and what its columns of y are multiplied with: in a dot the sum over
-// streams of gate and fn; in the product of streams a and b, whose columns are x + gate * y, gate of a by x of b and the
-// other way round. Gives what the square of y is multiplied with there.
+// streams of gate and fn; in the product of streams a and b, whose columns are x + gate * y, gate of a by x of b and
+// the other way round. Gives what the square of y is multiplied with there.
 LT_DEV float make_shares(float *sum, float4 *by, uint2 (*w)[STREAMS], const float *x, const float *gate, int warp,
                          int lane)
 {
