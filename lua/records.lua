@@ -127,6 +127,14 @@ local function kept(record, family, s, dev)
     return v, family.class(s, v)
 end
 
+-- Does a record count before the best so far? Of equal times the first by name: the order of lines
+-- chooses nothing.
+local function comes_before(pass, record, best)
+    if pass ~= best.pass then return pass > best.pass end
+    if record.us ~= best.us then return record.us < best.us end
+    return record.knobs < best.knobs
+end
+
 -- A record that may run s, if it is faster than `best` or that is nil; else `best`. One that was
 -- timed beside others counts before those that were timed briefly.
 local function faster(best, record, family, s, dev, class)
@@ -134,9 +142,7 @@ local function faster(best, record, family, s, dev, class)
     local v, own = kept(record, family, s, dev)
     local pass = record.pass or 1
     if not v or class and own ~= class then return best end
-    if best and (pass < best.pass or pass == best.pass and record.us >= best.us) then
-        return best
-    end
+    if best and not comes_before(pass, record, best) then return best end
     return { variant = v, knobs = record.knobs, class = own, us = record.us, pass = pass,
         floor = record.floor, text = record.text, shape = record.shape, source = record.source }
 end

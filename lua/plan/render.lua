@@ -88,7 +88,7 @@ local function count_partial(rows)
 end
 
 -- A plan as a table for JSON. about: what ask.lua and digest.lua know: recipe, arch, device, rank,
--- ranks, mode, rows, context, largest_context, device_bytes, digest.
+-- ranks, mode, rows, context, largest_context, device_bytes, digest, choices (of several ranks).
 function render.table(made_plan, about)
     local rows = rows_of(made_plan)
     local parts, bytes = memory.rows(made_plan)
@@ -156,6 +156,7 @@ local function print_totals(options, all)
     end
     print(("memory %d bytes; largest context: %s"):format(all.memory_bytes, largest_text(all)))
     print("digest " .. all.digest)
+    if all.choices then print("choices of all ranks " .. all.choices) end
 end
 
 -- Prints what render.table gives.

@@ -25,8 +25,10 @@ end
 
 -- A sealed line, as cache/record.c checks it.
 local function line(record)
-    local words = { "record=1", "device=nvidia-h200", ("family=%s@1"):format(FAMILY),
-        "shape=" .. record[1], "layout=e4m3_tile16", "class=x", "regime=alone",
+    local words = { "record=1", "device=nvidia-h200",
+        ("family=%s@1"):format(record.family or FAMILY),
+        "shape=" .. record[1], "layout=" .. (record.family and "rows" or "e4m3_tile16"),
+        "class=x", "regime=alone",
         "knobs=" .. record[2], "status=" .. (record[4] or "ok"), ("us=%g"):format(record[3]),
         "spread=0.1", "pass=2", "text=0000000000000000", "seed=1" }
     local text = table.concat(words, "\t")
@@ -124,6 +126,49 @@ describe("a plan's choice", function()
         local knobs, origin = chosen("sum", "--pins " .. path)
         assert.equal("s2p4c0u2o24", knobs)
         assert.equal("pinned", origin.from)
+    end)
+end)
+
+describe("the choices of all ranks", function()
+    -- Columns of an expert of the tiny model on rank 0 of 3, and on the others.
+    local FIRST <const>, OTHERS <const> = "m1_n32", "m1_n16"
+    local function choices(cache, rank, words)
+        local out, errors, code = lathe(("plan --model tests/tiny --arch sm_90a --json --ranks 3 "
+            .. "--rank %d %s"):format(rank, words or ""), cache)
+        assert.equal(0, code, errors)
+        return cjson.decode(out).choices
+    end
+    local function record(s, knobs, us) return { s, knobs, us, family = "swiglu_clamp" } end
+    local LINES <const> = {
+        record(FIRST, "w4", 3), record(FIRST, "w2", 3), record(OTHERS, "w2", 2),
+    }
+
+    it("do not depend on the order of records, of equal times either", function()
+        records("one", LINES)
+        local backwards = {}
+        for i, each in ipairs(LINES) do backwards[#LINES + 1 - i] = each end
+        records("two", backwards)
+        assert.equal(choices("one", 0), choices("two", 2))
+    end)
+
+    it("differ on all ranks where a record makes one of them choose otherwise", function()
+        for i, more in ipairs({ record(FIRST, "w8", 1), record(OTHERS, "w8", 1) }) do
+            records("more" .. i, { more, table.unpack(LINES) })
+            for rank = 0, 2, 2 do
+                assert.not_equal(choices("one", rank), choices("more" .. i, rank))
+            end
+        end
+    end)
+
+    it("do not depend on records that choose nothing", function()
+        records("idle", { record(FIRST, "w8", 9), table.unpack(LINES) })
+        assert.equal(choices("one", 0), choices("idle", 0))
+    end)
+
+    it("differ where a variant is pinned", function()
+        local path = SCRATCH .. "/ranks.lua"
+        write(path, ('return { ["swiglu_clamp %s"] = "w8" }'):format(OTHERS))
+        assert.not_equal(choices("one", 0), choices("one", 0, "--pins " .. path))
     end)
 end)
 
