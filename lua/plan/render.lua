@@ -116,9 +116,12 @@ local function writes_text(places, row)
     return row.partial and ("%s: partial of %d"):format(text, row.partial) or text
 end
 
--- "2.31 us" as recorded, "near m1_n4096_k4096", "default", "pinned".
+-- "2.31 us" as recorded, "2.31 us, chain 1.9", "near m1_n4096_k4096", "default", "pinned".
 local function origin_text(origin)
-    if origin.from == "exact" then return report.number(origin.us) .. " us" end
+    if origin.from == "exact" then
+        local chain = origin.chain and ", chain " .. report.number(origin.chain) or ""
+        return report.number(origin.us) .. " us" .. chain
+    end
     return origin.from == "nearest" and "near " .. origin.shape or origin.from
 end
 

@@ -28,9 +28,9 @@ local function line(record)
     local words = { "record=1", "device=nvidia-h200",
         ("family=%s@1"):format(record.family or FAMILY),
         "shape=" .. record[1], "layout=" .. (record.family and "rows" or "e4m3_tile16"),
-        "class=x", "regime=alone",
+        "class=x", "regime=" .. (record.regime or "alone"),
         "knobs=" .. record[2], "status=" .. (record[4] or "ok"), ("us=%g"):format(record[3]),
-        "spread=0.1", "pass=2", "text=0000000000000000", "seed=1" }
+        "spread=0.1", "pass=2", "text=" .. (record.text or ("0"):rep(16)), "seed=1" }
     local text = table.concat(words, "\t")
     local pipe = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(text)))
     local sum = pipe:read(8)
@@ -44,13 +44,15 @@ local function records(cache, list)
     write(("%s/%s/tuned/nvidia-h200.tuned"):format(SCRATCH, cache), table.concat(lines))
 end
 
--- The step of SITE: its kernel's variant and where that comes from.
-local function chosen(cache, words)
+-- A step, of SITE where no other is named: its kernel's variant and where that comes from.
+local function chosen(cache, words, site)
     local out, errors, code = lathe("plan --model tests/tiny --arch sm_90a --json "
         .. (words or ""), cache)
     assert.equal(0, code, errors)
     for _, row in ipairs(cjson.decode(out).rows) do
-        if row.step == SITE then return row.kernel:match("__(%w+)$"), row.origin, row.class end
+        if row.step == (site or SITE) then
+            return row.kernel:match("__(%w+)$"), row.origin, row.class
+        end
     end
 end
 
@@ -102,6 +104,27 @@ describe("a plan's choice", function()
         local _, origin, sixteen = chosen("sum", "--mode prefill --rows 16")
         assert.same({ "exact", 4 }, { origin.from, origin.us })
         assert.equal(one, sixteen)
+    end)
+
+    it("is the fastest in the chain where the fastest alone was timed there", function()
+        local function record(knobs, us, regime, text)
+            return { "m1_n64", knobs, us, family = "swiglu_clamp", regime = regime, text = text }
+        end
+        local function choose(...)
+            records("chain", { record("w4", 3), record("w2", 3.1), ... })
+            local knobs, origin = chosen("chain", "", "L01.ffn.s_swiglu")
+            assert.equal("exact", origin.from)
+            return { knobs, origin.us, origin.chain }
+        end
+        local one, other = record("w4", 2, "chain"), record("w2", 1.5, "chain")
+        assert.same({ "w4", 3, 1.4 }, choose(other, record("w4", 1.4, "chain")))
+        assert.same({ "w4", 3 }, choose(other))
+        assert.same({ "w4", 3, 2 }, choose(one, record("w2", 1.5, "chain", "1111111111111111")))
+        assert.same({ "w4", 3 }, choose(other, record("w4", 2, "chain", "1111111111111111")))
+        assert.same({ "w4", 3, 2 }, choose(one, record("w8", 1, "chain")))
+        assert.same({ "w2", 3.1, 1.5 }, choose(one, other))
+        local text = lathe("plan --model tests/tiny --arch sm_90a", "chain")
+        assert.truthy(text:find(" 3.1 us, chain 1.5 ", 1, true), text)
     end)
 
     it("is never what was wrong", function()
