@@ -321,20 +321,22 @@ def rounds_of(jobs):
 def timed(rounds, until):
     """Each round with its results, as they come, as long as time is left."""
     timer = None
-    for i, (job, peers) in enumerate(rounds):
-        left = until - time.monotonic()
-        if left <= 0:
-            break
-        timer = timer or Timer(rounds[i:])
-        results = timer.hear(min(left, PATIENCE))
-        if isinstance(results, str):
-            results = {name: results for name in ("ours", *peers)}
-        yield job, peers, results
-        if not is_whole(results):
+    try:
+        for i, (job, peers) in enumerate(rounds):
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            timer = timer or Timer(rounds[i:])
+            results = timer.hear(min(left, PATIENCE))
+            if isinstance(results, str):
+                results = {name: results for name in ("ours", *peers)}
+            yield job, peers, results
+            if not is_whole(results):
+                timer.end()
+                timer = None
+    finally:
+        if timer:
             timer.end()
-            timer = None
-    if timer:
-        timer.end()
 
 
 # ---- the table ----
@@ -412,6 +414,7 @@ def main():
     parser.add_argument("--dry", action="store_true",
                         help="say what would run, from real images; needs neither GPU nor PyTorch")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the process that times ends too
     until = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.setdefault("LATHE_CACHE_DIR", scratch)
