@@ -52,8 +52,8 @@ echo
 launches | cut -d' ' -f7- | xargs -P "$(nproc)" -d '\n' -I{} \
     sh -c '"$0" build $1 --planned >/dev/null 2>&1' "$folder/lathe" {}
 
-# prepare NUMBER: a bench of the row with that number, which waits for a line when it could begin, and
-# ends without one where this shell has gone.
+# prepare NUMBER: a bench of the row with that number, which waits for a line when it could begin,
+# and ends without one where this shell has gone.
 prepare() {
     local turn
     mkfifo "$work/go.$1"
