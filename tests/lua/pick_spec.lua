@@ -125,6 +125,9 @@ describe("a plan's choice", function()
         assert.same({ "w2", 3.1, 1.5 }, choose(one, other))
         local text = lathe("plan --model tests/tiny --arch sm_90a", "chain")
         assert.truthy(text:find(" 3.1 us, chain 1.5 ", 1, true), text)
+        text = lathe("why swiglu_clamp__m1_n64__w2 --arch sm_90a", "chain")
+        assert.truthy(text:find("nvidia-h200: ok, 3.1 us, 1.5 in the chain (with older text)", 1,
+            true), text)
     end)
 
     it("is never what was wrong", function()
