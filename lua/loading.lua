@@ -1,6 +1,7 @@
 -- What the commands that run a model have in common: its folder, a recipe, a session.
 local ask = require("lua.plan.ask")
 local choice = require("lua.choice")
+local digest = require("lua.plan.digest")
 local fault = require("lua.fault")
 local fields = require("lua.model.fields")
 local lathe = require("lathe")
@@ -54,7 +55,10 @@ function loading.open(options, capacity)
     lathe.debug(2, ("model %s: loaded in %.0f ms"):format(
         options.model, (lathe.now_us() - start) / 1000))
     shown:clear()
-    rank.warn(s.found)
+    if found.ranks > 1 then
+        local model = { found = found, formats = formats, context = capacity }
+        rank.warn(found, digest.of_ranks(target, model, 1))
+    end
     return s
 end
 

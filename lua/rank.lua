@@ -24,11 +24,13 @@ function rank.take(options, found)
     return taken
 end
 
--- Says once what a run of one rank is not.
-function rank.warn(found)
-    if found.ranks == 1 then return end
+-- Says once what a run of one of several ranks is not, and what must be equal on all of them
+-- (digest.of_ranks).
+function rank.warn(found, choices)
     io.stderr:write(("rank %d of %d alone: the partial sums of the ranks are not added up, so what "
         .. "comes out is not the model's\n"):format(found.rank, found.ranks))
+    io.stderr:write(("choices of all ranks %s (the same on each of them, or they do not belong "
+        .. "together)\n"):format(choices))
 end
 
 return rank

@@ -8,7 +8,9 @@ local variant = require("gen.variant")
 
 local records = {}
 
-records.ALONE = "alone"  -- a regime: the kernel repeated by itself, as cold.lua has its inputs
+-- Regimes: the kernel repeated by itself, as cold.lua has its inputs; what it adds to its producers
+-- in a model's step (chain.lua).
+records.ALONE, records.CHAIN = "alone", "chain"
 
 local FORMAT <const> = "1"
 local FIELDS <const> = {  -- in the order of a line
@@ -85,8 +87,8 @@ local function family_key(record)
     return ("%s %s %s"):format(record.family, record.layout, record.regime)
 end
 
-local function key_of(family)
-    return ("%s@%d %s %s"):format(family.name, family.rev, records.layout(family), records.ALONE)
+local function key_of(family, regime)
+    return ("%s@%d %s %s"):format(family.name, family.rev, records.layout(family), regime)
 end
 
 local set = {}
@@ -103,8 +105,9 @@ function set:add(record, source)
     found.exact[record.knobs .. " " .. record.text] = record
 end
 
-local function at_shape(self, family, text)
-    local shapes = self.families[key_of(family)]
+-- What is recorded of a family at a shape, in a regime: where nothing is said, alone.
+local function at_shape(self, family, text, regime)
+    local shapes = self.families[key_of(family, regime or records.ALONE)]
     return shapes and shapes[text]
 end
 
@@ -115,8 +118,8 @@ function set:find(family, s, knobs, text)
 end
 
 -- The last record of a variant, whatever its text was, or nil.
-function set:latest(family, s, knobs)
-    local found = at_shape(self, family, shape.text(family, s))
+function set:latest(family, s, knobs, regime)
+    local found = at_shape(self, family, shape.text(family, s), regime)
     return found and found.latest[knobs]
 end
 
@@ -127,6 +130,14 @@ local function kept(record, family, s, dev)
     return v, family.class(s, v)
 end
 
+-- Does a record count before the best so far? Of equal times the first by name: the order of lines
+-- chooses nothing.
+local function comes_before(pass, record, best)
+    if pass ~= best.pass then return pass > best.pass end
+    if record.us ~= best.us then return record.us < best.us end
+    return record.knobs < best.knobs
+end
+
 -- A record that may run s, if it is faster than `best` or that is nil; else `best`. One that was
 -- timed beside others counts before those that were timed briefly.
 local function faster(best, record, family, s, dev, class)
@@ -134,9 +145,7 @@ local function faster(best, record, family, s, dev, class)
     local v, own = kept(record, family, s, dev)
     local pass = record.pass or 1
     if not v or class and own ~= class then return best end
-    if best and (pass < best.pass or pass == best.pass and record.us >= best.us) then
-        return best
-    end
+    if best and not comes_before(pass, record, best) then return best end
     return { variant = v, knobs = record.knobs, class = own, us = record.us, pass = pass,
         floor = record.floor, text = record.text, shape = record.shape, source = record.source }
 end
@@ -162,7 +171,7 @@ end
 -- The other shapes of a family's records, nearest first.
 local function others(self, family, s)
     local list, own = {}, shape.text(family, s)
-    for text, found in pairs(self.families[key_of(family)] or {}) do
+    for text, found in pairs(self.families[key_of(family, records.ALONE)] or {}) do
         local other = text ~= own and shape.parse(family, text)
         if other then
             list[#list + 1] = { text = text, found = found, far = distance(family, s, other) }
@@ -193,6 +202,19 @@ function set:best(family, s, dev, class)
             return best
         end
     end
+end
+
+-- The right variants of a class that were timed twice alone at exactly this shape and took no more
+-- than `most` times the best of them, the fastest first.
+function set:rivals(family, s, dev, class, most)
+    local list, found = {}, at_shape(self, family, shape.text(family, s))
+    for _, knobs in ipairs(found and found.knobs or {}) do
+        local each = faster(nil, found.latest[knobs], family, s, dev, class)
+        if each and each.pass == 2 then list[#list + 1] = each end
+    end
+    table.sort(list, function(a, b) return comes_before(2, a, b) end)
+    while #list > 0 and list[#list].us > most * list[1].us do list[#list] = nil end
+    return list
 end
 
 -- The best of each class at exactly this shape, by class, and the classes in alphabetical order.
@@ -250,10 +272,10 @@ function records.load(device)
 end
 
 -- The words of the tuning key of a family at a shape, as fields of a record.
-function records.key(device, family, s)
+function records.key(device, family, s, regime)
     local tuning, text = name.tuning(family, s):match("^(%S+) (%S*)$")
     return { device = device, family = tuning, shape = text, layout = records.layout(family),
-        regime = records.ALONE }
+        regime = regime or records.ALONE }
 end
 
 return records

@@ -65,12 +65,13 @@ local function fill_cache(s, state)
     end
 end
 
-local function open(options, contexts, found, shown)
+-- A session whose caches are full, and the seconds that it took. options: device and pins;
+-- shown: a progress.
+function stepbench.open(options, found, formats, capacity, shown)
     local start = lathe.now_us()
     local s = session.open({
         found = found, target = ask.know(place.open(options.device), options),
-        formats = fault.expect(recipe.find(options.recipe or "card")),
-        capacity = contexts[#contexts],
+        formats = formats, capacity = capacity,
         tell = function(done, count, bytes)
             shown:show(("weights %d of %d, %.2f GB/s"):format(done, count,
                 bytes / (lathe.now_us() - start) / 1e3))
@@ -110,7 +111,7 @@ end
 -- ---- kernel by kernel ----
 
 -- The kernels in the order in which a step meets them, each with the numbers of its launches.
-local function by_kernel(p)
+function stepbench.groups(p)
     local groups, by_name = {}, {}
     for i, step in ipairs(p.plan.steps) do
         local name = step.kernel.name
@@ -125,7 +126,7 @@ local function by_kernel(p)
 end
 
 -- Microseconds of a list of launches, and the spread between two halves of its replays.
-local function time_list(s, list)
+function stepbench.time_list(s, list)
     local program <close> = fault.reach(s.target.device:program(list))
     local timing = fault.reach(program:time())
     return timing.us * #list, timing.spread
@@ -133,12 +134,14 @@ end
 
 local function time_group(s, launches, group)
     local work, count = group.kernel.work, #group.numbers
-    local total, spread = time_list(s, chain.alone(launches, group.numbers))
+    local total, spread = stepbench.time_list(s, chain.alone(launches, group.numbers))
     local us, least = total / count, floor.us(s.target.info.key, work)
     return {
         kernel = group.kernel.name, section = group.section, launches = count, us = us,
         spread = 100 * spread, total = total, bytes = work.bytes, flops = work.flops,
-        chain = chain.us(launches, group.numbers, function(list) return (time_list(s, list)) end),
+        chain = chain.us(launches, group.numbers, function(list)
+            return (stepbench.time_list(s, list))
+        end),
         gbps = work.bytes / us / 1e3, floor = least, floor_share = least and 100 * least / us,
     }
 end
@@ -158,21 +161,27 @@ end
 
 -- Launches that are left out make neighbours that no step has, and what a launch reads early may be
 -- what its new neighbour writes. Times do not depend on that, but the CPU device refuses it.
-local function listed(target, launches)
-    if not target.is_cpu then return launches end
+function stepbench.listed(s, launches)
+    if not s.target.is_cpu then return launches end
     local list = {}
     for i, one in ipairs(launches) do list[i] = chain.waiting(one) end
     return list
 end
 
--- Rows by kernel, what takes longest first, their sum, and the launches. Each launch finds the
--- inputs that a step left for it.
+-- A program of `rows` rows of which each launch finds the inputs that a step left for it.
+function stepbench.program(s, rows)
+    local target, tokens = setmetatable({ is_apart = true }, { __index = s.target }), {}
+    for i = 1, rows do tokens[i] = TOKEN end
+    local p = s:program(rows, target)
+    s:run(p, tokens)
+    return p
+end
+
+-- Rows by kernel, what takes longest first, their sum, and the launches.
 local function time_kernels(s, shown)
-    local target = setmetatable({ is_apart = true }, { __index = s.target })
-    local p = s:program(1, target)
-    s:run(p, { TOKEN })
-    local rows, sum, groups = {}, 0, by_kernel(p)
-    local launches <const> = listed(target, p.plan.launches)
+    local p = stepbench.program(s, 1)
+    local rows, sum, groups = {}, 0, stepbench.groups(p)
+    local launches <const> = stepbench.listed(s, p.plan.launches)
     for i, group in ipairs(groups) do
         shown:show(("kernel %d of %d"):format(i, #groups))
         rows[i] = time_group(s, launches, group)
@@ -191,7 +200,8 @@ function stepbench.run(options)
     local shown <close> = progress.new()
     local found = rank.take(options, ask.found(options))
     local contexts = contexts_of(options, found.config.positions)
-    local s, seconds = open(options, contexts, found, shown)
+    local formats = fault.expect(recipe.find(options.recipe or "card"))
+    local s, seconds = stepbench.open(options, found, formats, contexts[#contexts], shown)
     local result = { steps = {}, load_seconds = seconds, session = s }
     for i, tokens in ipairs(contexts) do
         shown:show(("a step at %d tokens"):format(tokens))

@@ -21,6 +21,8 @@ function bench.declare(command)
         :args("*")
     ask.declare_variants(command)
     command:option("--seed", "of the inputs; default: 1")
+    command:flag("--wait", "with a shape: wait for a line on stdin when the reference is computed, "
+        .. "before the device is opened")
     stepbench.declare(command)
 end
 
@@ -38,7 +40,7 @@ local function time(target, copies, kernel)
     }
 end
 
-local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "planned", "seed" }
+local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "planned", "seed", "wait" }
 local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "pins", "html" }
 
 local function check_options(options, is_model)
@@ -49,6 +51,9 @@ local function check_options(options, is_model)
             fault.usage(is_model and "bench: a model's step has its own kernels (give no family)"
                 or ("bench: --%s is for --model and --model-shape"):format(name))
         end
+    end
+    if options.wait and #options.words == 0 then
+        fault.usage("bench: --wait prepares one shape (give its sizes)")
     end
 end
 
@@ -67,10 +72,14 @@ local function jobs_of(options, families)
     return jobs
 end
 
--- Appends a row for each variant of a job.
-local function run_job(target, job, options, seed, rows)
+local function case_of(job, seed)
+    return case.new({ family = job.family, shape = job.shape, seed = seed })
+end
+
+-- Appends a row for each variant of a job. made: its case, if there is one already.
+local function run_job(target, job, options, seed, rows, made)
     local list = ask.variants(target, job.family, job.shape, options)
-    local c <close> = case.new({ family = job.family, shape = job.shape, seed = seed })
+    local c <close> = made or case_of(job, seed)
     local copies <close> = cold.copies(target, c)
     for _, v in ipairs(list) do
         local kernel = choice.kernel(job.family, job.shape, v, target.arch, target.dev)
@@ -82,11 +91,13 @@ local function bench_kernels(options)
     local families = choice.catalog()
     local seed = choice.number("--seed", options.seed, 0) or 1
     local jobs = jobs_of(options, families)
+    local made = options.wait and case_of(jobs[1], seed) or nil
+    if made and not io.read() then fault.usage("bench: --wait: stdin ended without a line") end
     local target = place.open(options.device, families)
     local rows, failed <const>, shown <close> = {}, {}, progress.new()
     for i, job in ipairs(jobs) do
         shown:show(("%s: %d of %d"):format(check.title(job.family, job.shape), i, #jobs))
-        run_job(target, job, options, seed, rows)
+        run_job(target, job, options, seed, rows, made)
     end
     for _, row in ipairs(rows) do
         if row.failed then failed[#failed + 1] = ("%s: %s"):format(row.kernel, row.failed) end

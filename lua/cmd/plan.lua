@@ -136,6 +136,7 @@ local function show(options)
         recipe = model.recipe, arch = target.arch, mode = mode.mode, rows_a_step = mode.rows,
         rank = model.found.rank, ranks = model.found.ranks, context = model.context,
         digest = digest.of(target, model, mode, made),
+        choices = model.found.ranks > 1 and digest.of_ranks(target, model, mode.rows) or nil,
         largest_context = ask.largest_context(target, model, mode.rows, known),
         device = target.named, device_bytes = target.memory,
     }))

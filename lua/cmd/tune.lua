@@ -1,5 +1,6 @@
 -- lathe tune: the fastest right variants of shapes, measured and recorded; record files joined.
 local ask = require("lua.plan.ask")
+local chained = require("lua.tune.chained")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local jobs = require("lua.tune.jobs")
@@ -7,6 +8,7 @@ local lathe = require("lathe")
 local merge = require("lua.tune.merge")
 local progress = require("lua.progress")
 local rank = require("lua.rank")
+local records = require("lua.records")
 local report = require("lua.report")
 local shape = require("gen.shape")
 local tune = require("lua.tune")
@@ -24,6 +26,8 @@ function command.declare(parser)
     parser:option("--rows", "with a model: rows of a step; default 1,2,4,8,16")
     parser:option("--recipe", "with a model: card (default) or reference")
     parser:option("--context", "with a model: tokens that there is room for")
+    parser:option("--regime", "with a model: alone (default), or chain: those that were fast alone,"
+        .. " behind their producers")
     rank.declare(parser)
     parser:option("--budget", "ends after 60s, 10m or 2h; what is measured stays")
     parser:flag("--again", "measure also what is recorded")
@@ -40,11 +44,12 @@ local function seconds_of(text)
     return UNITS[unit] * math.tointeger(tonumber(digits))
 end
 
-local MODEL <const> = { "rows", "recipe", "context", "ranks", "rank" }
+local MODEL <const> = { "rows", "recipe", "context", "regime", "ranks", "rank" }
 local TUNING <const> = {
-    "family", "model", "shape_name", "rows", "recipe", "context", "ranks", "rank", "budget",
-    "again",
+    "family", "model", "shape_name", "rows", "recipe", "context", "regime", "ranks", "rank",
+    "budget", "again",
 }
+local REGIMES <const> = { [records.ALONE] = true, [records.CHAIN] = true }
 
 -- Refuses words that do not go together.
 local function check_words(options)
@@ -59,6 +64,9 @@ local function check_words(options)
     ask.check_model(options, "tune")
     if not options.family and not of_model then
         fault.usage("tune: what? (give a family, or --model, or --merge)")
+    end
+    if options.regime and not REGIMES[options.regime] then
+        fault.usage(("--regime: '%s' is not known (known: alone chain)"):format(options.regime))
     end
     for _, name in ipairs(of_model and {} or MODEL) do
         if options[name] then fault.usage(("tune: --%s is a word of --model"):format(name)) end
@@ -177,10 +185,36 @@ local function run_tune(options)
     return exit_code(rows)
 end
 
+-- ---- the chain ----
+
+local CHAIN <const> = {
+    { "family", "family" }, { "shape", "shape" }, { "alone", "best alone" },
+    { "alone_us", "us", format = report.number }, { "alone_chain", "chain us",
+        format = report.number },
+    { "best", "best in the chain" }, { "us", "us", format = report.number },
+    { "chain", "chain us", format = report.number },
+    { "measured", "measured" }, { "known", "known" },
+}
+
+local function run_chain(options)
+    local budget <const> = seconds_of(options.budget)
+    local all = chained.run(options, budget and lathe.now_us() + 1e6 * budget)
+    local info, changed = all.session.target.info, 0
+    report.print(options, CHAIN, all.rows, { device = info.model, driver = info.driver,
+        done = all.is_done, records = all.file:path() })
+    if options.json then return 0 end
+    for _, row in ipairs(all.rows) do changed = changed + (row.best ~= row.alone and 1 or 0) end
+    print(("%d kernels have rivals, of %d another one is the fastest in the chain%s"):format(
+        #all.rows, changed, all.is_done and "" or "; the same command goes on with the rest"))
+    print("records " .. all.file:path())
+    return 0
+end
+
 function command.run(options)
     check_words(options)
     fault.expect(lathe.prepare())
-    return (options.merge and run_merge or run_tune)(options)
+    if options.merge then return run_merge(options) end
+    return (options.regime == records.CHAIN and run_chain or run_tune)(options)
 end
 
 return command

@@ -4,6 +4,7 @@ local catalog = require("gen.catalog")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
 local lathe = require("lathe")
+local pick = require("lua.plan.pick")
 local records = require("lua.records")
 local report = require("lua.report")
 local variant = require("gen.variant")
@@ -122,7 +123,7 @@ local function measured(kernel, dev, device_key)
     local best = known:best(family, s, dev)
     return {
         device = device_key, status = record and record.status, us = record and record.us,
-        why = record and record.why,
+        why = record and record.why, chain = record and pick.chain_us(known, family, s, record),
         older = record and record.text ~= records.digest(kernel) or nil,
         best = best and { knobs = best.knobs, us = best.us, from = best.from, shape = best.shape,
             source = best.source },
@@ -176,8 +177,9 @@ end
 local function measured_text(m)
     local text = ("never on %s"):format(m.device)
     if m.status then
-        text = ("%s: %s%s%s"):format(m.device, m.status,
+        text = ("%s: %s%s%s%s"):format(m.device, m.status,
             m.us and (", %.4g us"):format(m.us) or m.why and ": " .. m.why or "",
+            m.chain and (", %.4g in the chain"):format(m.chain) or "",
             m.older and " (with older text)" or "")
     end
     if not m.best then return text end

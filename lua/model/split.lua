@@ -129,7 +129,8 @@ end
 
 -- A checkpoint as one of `ranks` ranks sees it, from 0; nil and a sentence where it cannot be split
 -- so. As checkpoint.open's, but: config has the rank's numbers of what is split; parts in model and
--- layers are cut; ranks, rank; first_row: the token of the first of its logits.
+-- layers are cut; ranks, rank; whole: the checkpoint; first_row: the token of the first of its
+-- logits.
 function split.take(found, ranks, rank)
     local ranges, why = served_ranges(found.config, ranks, rank)
     if not ranges then return nil, why end
@@ -141,7 +142,7 @@ function split.take(found, ranks, rank)
     for i, sites in pairs(found.layers) do layers[i] = cut_all(sites, ranges) end
     return setmetatable({
         config = config, model = cut_all(found.model, ranges), layers = layers, ranks = ranks,
-        rank = rank, first_row = ranges.head_rows and ranges.head_rows.from or 0,
+        rank = rank, whole = found, first_row = ranges.head_rows and ranges.head_rows.from or 0,
     }, { __index = found })
 end
 

@@ -1,5 +1,6 @@
 -- Which variant an operator of a plan gets: one that a user pinned, the fastest that was recorded,
 -- or the first that is kept. One class of bits serves all numbers of rows of a weight's site.
+local records = require("lua.records")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
@@ -117,18 +118,40 @@ end
 
 -- ---- the variant ----
 
+-- What a variant, as known:best gives it, takes in the chain, under the text that it has alone; nil
+-- where it was not timed there.
+function pick.chain_us(known, family, s, each)
+    local record = known:latest(family, s, each.knobs, records.CHAIN)
+    return record and record.text == each.text and record.us or nil
+end
+
+-- The fastest of a class alone; where it was timed in the chain too, the fastest there, whose time
+-- there is `chain`.
+local function fastest(known, family, s, dev, class)
+    local best = known:best(family, s, dev, class)
+    local us = best and best.from == "exact" and pick.chain_us(known, family, s, best)
+    if not us then return best end
+    for _, each in ipairs(known:rivals(family, s, dev, class, math.huge)) do
+        local other = pick.chain_us(known, family, s, each)
+        if other and other < us then best, us = each, other end
+    end
+    best.from, best.chain = "exact", us
+    return best
+end
+
 -- target: dev; records (records.load) or nil; pins: knobs by pick.pin_key, or nil. rows: those that
 -- s has. The variant and where it comes from: { from = "pinned", "exact", "nearest" or "default",
--- us = as recorded, shape = it was recorded at }; nil where no class serves every number of rows;
--- nil and a sentence where a pin is wrong.
+-- us = as recorded, chain = the same in the chain, shape = it was recorded at }; nil where no class
+-- serves every number of rows; nil and a sentence where a pin is wrong.
 function pick.variant(target, family, s, rows)
     local v, why = pinned(target.pins, family, s, target.dev)
     if v or why then return v, v and { from = "pinned" } or why end
     local class = class_of(target.records, family, s, rows, target.dev)
     if not class then return nil end
-    local best = target.records and target.records:best(family, s, target.dev, class)
+    local best = target.records and fastest(target.records, family, s, target.dev, class)
     if best then
-        return best.variant, { from = best.from, us = best.us, shape = best.shape }
+        return best.variant,
+            { from = best.from, us = best.us, chain = best.chain, shape = best.shape }
     end
     v = first_kept(family, s, class, target.dev)
     return v, v and { from = "default" }

@@ -97,8 +97,9 @@ local function allocate(target, made_plan)
     for _, place in pairs(made_plan.places) do place.buffer = place.home.buffer end
 end
 
--- The scratch of a kernel; counters begin at 0, and kernels leave them so.
-local function scratch_of(target, kernel, p, scratch)
+-- The scratch of a kernel, from a table that is filled; counters begin at 0, and kernels leave them
+-- so.
+function plan.scratch(target, kernel, p, scratch)
     local key = memory.scratch_key(kernel, p)
     if not scratch[key] then
         scratch[key] = fault.reach(target.device:alloc(p.bytes))
@@ -110,7 +111,7 @@ end
 -- What a parameter of a step gets: a buffer, or { buffer, offset }.
 local function argument(target, made_plan, step, p, given)
     local value = step.args[p.name]
-    if p.scratch then return scratch_of(target, step.kernel, p, given.scratch) end
+    if p.scratch then return plan.scratch(target, step.kernel, p, given.scratch) end
     if type(value) == "string" then
         local place = made_plan.places[value]
         return place and { place.buffer, place.offset } or given.shared[value]

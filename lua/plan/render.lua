@@ -88,7 +88,7 @@ local function count_partial(rows)
 end
 
 -- A plan as a table for JSON. about: what ask.lua and digest.lua know: recipe, arch, device, rank,
--- ranks, mode, rows, context, largest_context, device_bytes, digest.
+-- ranks, mode, rows, context, largest_context, device_bytes, digest, choices (of several ranks).
 function render.table(made_plan, about)
     local rows = rows_of(made_plan)
     local parts, bytes = memory.rows(made_plan)
@@ -116,9 +116,12 @@ local function writes_text(places, row)
     return row.partial and ("%s: partial of %d"):format(text, row.partial) or text
 end
 
--- "2.31 us" as recorded, "near m1_n4096_k4096", "default", "pinned".
+-- "2.31 us" as recorded, "2.31 us, chain 1.9", "near m1_n4096_k4096", "default", "pinned".
 local function origin_text(origin)
-    if origin.from == "exact" then return report.number(origin.us) .. " us" end
+    if origin.from == "exact" then
+        local chain = origin.chain and ", chain " .. report.number(origin.chain) or ""
+        return report.number(origin.us) .. " us" .. chain
+    end
     return origin.from == "nearest" and "near " .. origin.shape or origin.from
 end
 
@@ -156,6 +159,7 @@ local function print_totals(options, all)
     end
     print(("memory %d bytes; largest context: %s"):format(all.memory_bytes, largest_text(all)))
     print("digest " .. all.digest)
+    if all.choices then print("choices of all ranks " .. all.choices) end
 end
 
 -- Prints what render.table gives.

@@ -9,10 +9,10 @@ local jobs = {}
 
 local ROWS <const> = "1,2,4,8,16"
 
--- The numbers of "1,2,4".
-local function numbers(text)
+-- The numbers of rows that are asked for, as "1,2,4".
+function jobs.rows(options)
     local list = {}
-    for word in (text .. ","):gmatch("(.-),") do
+    for word in ((options.rows or ROWS) .. ","):gmatch("(.-),") do
         local rows = choice.number("--rows", word, 1)
         if rows > pick.MOST_ROWS then
             fault.usage(("--rows: %d rows are asked for, a step has up to %d"):format(
@@ -34,7 +34,7 @@ end
 -- The steps of a model's plans for each number of rows; what runs once, at load, is in none.
 local function of_model(options, target)
     local model, list = ask.model(options, ask.found(options)), {}
-    for _, rows in ipairs(numbers(options.rows or ROWS)) do
+    for _, rows in ipairs(jobs.rows(options)) do
         for _, step in ipairs(ask.plan(target, model, rows).steps) do
             add(list, step.kernel.family, step.kernel.shape)
         end

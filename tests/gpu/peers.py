@@ -1,11 +1,13 @@
-"""python3 peers.py [--folder DIR] [--rows 1,2,4,8,16] [--only TEXT] [--out FILE] [--dry]
+"""python3 peers.py [--folder DIR] [--rows 1,2,4,8,16] [--only TEXT] [--seconds N] [--out FILE]
+    [--dry]
 
 Our kernels, in the variants that plans take, beside those that come with PyTorch, Triton and CuPy,
-in one process on one GPU. All contenders at a shape are captured in CUDA graphs of as many nodes,
+on one GPU. All contenders at a shape are captured in CUDA graphs of one process, of as many nodes,
 which go round over the same copies of the inputs (256 MB or more, so that weights are cold), and
 are replayed in turn: two blocks of 15 replays each; us is the median of the 30 over the nodes.
 Nothing is timed whose output was not looked at: ours must agree with a formula in PyTorch, a
-peer's be finite. A peer that fails is a line of the table, not its end.
+peer's be finite. A peer that fails is a line of the table, not its end; where it takes the process
+with it, or hangs, another process goes on. Peers that search for long come last.
 """
 import argparse
 import concurrent.futures
@@ -13,11 +15,14 @@ import ctypes
 import datetime
 import json
 import math
+import multiprocessing
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 import peers_shapes as shapes
@@ -28,6 +33,7 @@ GRAPH = 1200  # us that a graph of our kernel lasts, about
 NODES = 600  # of a graph, at most; then to whole rounds of the copies
 WARM = 40  # replays before the first block: 50 ms, so that clocks are up
 REPLAYS = 15  # of a block
+PATIENCE = 120  # seconds that a round may take, a search in it
 NEAR = 1e-2  # |ours - formula| / |formula| over a whole output, at most
 ARCH = "sm_90a"
 SEED = 1
@@ -225,13 +231,13 @@ class Graph:
         return [a.elapsed_time(b) * 1e3 / self.nodes for a, b in zip(events, events[1:])]
 
 
-def contend(job, stream):
+def contend(job, peers, stream):
     """us and spread in % of each contender, ours first, or the sentence of what failed."""
     copies, graphs, results = draw_copies(job), {}, {}
 
     def replay(calls):
         return Graph(calls, job.copies, stream).replay(3)
-    for name, make in {"ours": lambda copies, _: ours(job, copies), **job.peers}.items():
+    for name, make in {"ours": lambda copies, _: ours(job, copies), **peers}.items():
         try:
             calls = make(copies, replay)
             if name != "ours":
@@ -253,6 +259,86 @@ def contend(job, stream):
     return results
 
 
+# ---- processes ----
+
+
+def is_whole(results):
+    return all(isinstance(result, tuple) for result in results.values())
+
+
+def work(rounds, pipe):
+    """The life of a process that times rounds: sends the results of each. It ends behind the first
+    in which something failed: PyTorch is not itself again after a capture that went wrong."""
+    os.setsid()  # compilers that it starts end with it
+    torch.manual_seed(SEED)
+    torch.cuda.init()
+    stream = torch.cuda.Stream()
+    for job, peers in rounds:
+        results = contend(job, peers, stream)
+        pipe.send(results)
+        torch.cuda.empty_cache()
+        if not is_whole(results):
+            return
+
+
+class Timer:
+    """Such a process from the outside. PyTorch is loaded before it is forked, and touches no GPU
+    there."""
+
+    def __init__(self, rounds):
+        context = multiprocessing.get_context("fork")
+        self.pipe, end = context.Pipe(duplex=False)
+        self.process = context.Process(target=work, args=(rounds, end))
+        self.process.start()
+        end.close()
+
+    def hear(self, seconds):
+        """The results of its next round, or the sentence of what happened to it."""
+        if not self.pipe.poll(seconds):
+            return f"no result within {seconds:.0f} s"
+        try:
+            return self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            return f"its process ended with {self.process.exitcode}"
+
+    def end(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has ended, or is not yet a group
+            self.process.kill()
+        self.process.join()
+
+
+def rounds_of(jobs):
+    """Jobs with their peers, first with those that are quick."""
+    def some(job, slow):
+        return {peer: make for peer, make in job.peers.items() if shapes.searches(peer) == slow}
+    rounds = [(job, some(job, slow)) for slow in (False, True) for job in jobs]
+    return [(job, peers) for job, peers in rounds if peers]
+
+
+def timed(rounds, until):
+    """Each round with its results, as they come, as long as time is left."""
+    timer = None
+    try:
+        for i, (job, peers) in enumerate(rounds):
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            timer = timer or Timer(rounds[i:])
+            results = timer.hear(min(left, PATIENCE))
+            if isinstance(results, str):
+                results = {name: results for name in ("ours", *peers)}
+            yield job, peers, results
+            if not is_whole(results):
+                timer.end()
+                timer = None
+    finally:
+        if timer:
+            timer.end()
+
+
 # ---- the table ----
 
 HEAD = ("| shape | M | our kernel | us | +-% | peer | us | +-% | peer / ours |\n"
@@ -263,13 +349,13 @@ def cells(result):
     return f"{result[0]:.4g} | {result[1]:.2g}" if isinstance(result, tuple) else f"{result} | "
 
 
-def rows_of(job, results):
+def rows_of(job, peers, results):
     """A line of the table and an object for each peer."""
     mine = results["ours"]
-    for name in job.peers:
+    for name in peers:
         peer = results[name]
-        timed = isinstance(mine, tuple) and isinstance(peer, tuple)
-        ratio = f"{peer[0] / mine[0]:.2f}" if timed else ""
+        both = isinstance(mine, tuple) and isinstance(peer, tuple)
+        ratio = f"{peer[0] / mine[0]:.2f}" if both else ""
         yield (f"| {job.title} | {job.rows} | {job.image.name} | {cells(mine)} | {name} | "
                f"{cells(peer)} | {ratio} |",
                {"shape": job.title, "rows": job.rows, "kernel": job.image.name, "ours": mine,
@@ -300,19 +386,20 @@ def jobs_of(options):
         return [each.result() for each in asked if not each.exception()], len(asked)
 
 
-def run(jobs, out):
-    torch.manual_seed(SEED)
-    stream, timed = torch.cuda.Stream(), 0
-    print(f"{machine()}\n{datetime.date.today()}, seed {SEED}, torch {torch.__version__}\n\n{HEAD}")
-    for job in jobs:
-        results = contend(job, stream)
-        torch.cuda.empty_cache()
-        timed += isinstance(results["ours"], tuple)
-        for line, row in rows_of(job, results):
+def run(jobs, until, out):
+    """How many of the jobs have a time of ours."""
+    rounds, count, ours_of = rounds_of(jobs), 0, set()
+    print(f"{machine()}\n{datetime.date.today()}, seed {SEED}, torch {torch.__version__}\n\n{HEAD}",
+          flush=True)
+    for job, peers, results in timed(rounds, until):
+        count += 1
+        if isinstance(results["ours"], tuple):
+            ours_of.add(job)
+        for line, row in rows_of(job, peers, results):
             print(line, flush=True)
             print(json.dumps(row), file=out, flush=True)
-    print(f"\n{machine()}")
-    return timed
+    print(f"\n{machine()}\n{count} of {len(rounds)} rounds")
+    return len(ours_of)
 
 
 def main():
@@ -322,10 +409,13 @@ def main():
                         help="where the lathe of `make dist` lies; default: beside this file")
     parser.add_argument("--rows", default="1", help="default: 1")
     parser.add_argument("--only", default="", help='shapes whose title has this text: "4096 x 11"')
+    parser.add_argument("--seconds", type=float, default=math.inf, help="ends then; default: never")
     parser.add_argument("--out", help="a file of JSON lines too")
     parser.add_argument("--dry", action="store_true",
                         help="say what would run, from real images; needs neither GPU nor PyTorch")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the process that times ends too
+    until = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.setdefault("LATHE_CACHE_DIR", scratch)
         jobs, wanted = jobs_of(options)
@@ -334,7 +424,7 @@ def main():
             job.describe()
         return len(jobs) < wanted
     with open(options.out or os.devnull, "w", encoding="utf-8") as out:
-        return run(jobs, out) < wanted
+        return run(jobs, until, out) < wanted
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 # times.sh [FOLDER [ROWS..]]: times each shape of times.txt beside its limit, its floor, the card's
 # share of its own floor and the fastest peer, for so many rows (1); a table in Markdown, then what
 # is above its limit or behind its peer. FOLDER holds the lathe of `make dist` (default: where this
-# script lies); TABLE stands for times.txt. The variants are those that plans take.
+# script lies); TABLE stands for times.txt. The variants are those that plans take. References are
+# computed ahead, on other cores, while the GPU has one kernel at a time.
 set -u
 folder=$(realpath "${1:-$(dirname "$0")}")
 table=$(realpath "${TABLE:-$(dirname "$0")/times.txt}")
@@ -51,13 +52,42 @@ echo
 launches | cut -d' ' -f7- | xargs -P "$(nproc)" -d '\n' -I{} \
     sh -c '"$0" build $1 --planned >/dev/null 2>&1' "$folder/lathe" {}
 
+# prepare NUMBER: a bench of the row with that number, which waits for a line when it could begin,
+# and ends without one where this shell has gone.
+prepare() {
+    local turn
+    mkfifo "$work/go.$1"
+    exec {turn}<>"$work/go.$1"
+    # shellcheck disable=SC2086
+    "$folder/lathe" bench ${shapes[$1]} --planned --wait <"$work/go.$1" >"$work/bench.$1" \
+        {turn}>&- &
+    benches[$1]=$! turns[$1]=$turn
+}
+
+# Row by row: the one whose turn it is goes on, behind it others are prepared.
+time_all() {
+    local i m tp target limit card peers turn
+    for i in "${!shapes[@]}"; do
+        while [ "$prepared" -lt "${#shapes[@]}" ] && [ "$prepared" -le $((i + ahead)) ]; do
+            prepare "$prepared"
+            prepared=$((prepared + 1))
+        done
+        turn=${turns[$i]}
+        echo >&"$turn"
+        wait "${benches[$i]}"
+        exec {turn}>&-
+        read -r m tp target limit card peers <<<"${about[$i]}"
+        row "$m" "$tp" "$target" "$limit" "$card" "$peers" <"$work/bench.$i"
+    done
+}
+
+mapfile -t about < <(launches | cut -d' ' -f1-6)
+mapfile -t shapes < <(launches | cut -d' ' -f7-)
+benches=() turns=() prepared=0 ahead=$(($(nproc) / 4))
 echo "| kernel | TP | us | +-% | limit | us / limit | target | floor us | % of floor | card's % |" \
     "best peer us | us / peer |"
 echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
-while read -r m tp target limit card peers shape; do
-    # shellcheck disable=SC2086
-    "$folder/lathe" bench $shape --planned | row "$m" "$tp" "$target" "$limit" "$card" "$peers"
-done < <(launches) | tee timed
+time_all | tee timed
 rows_timed=$(wc -l <timed)
 echo
 echo "$rows_timed of $(launches | wc -l) rows"

@@ -106,6 +106,27 @@ describe("bench of a model's step", function()
     end)
 end)
 
+describe("a bench that waits", function()
+    local SHAPE <const> = "rms_norm M=1 K=64 --wait"
+
+    it("goes on behind a line on stdin", function()
+        local file <close> = assert(io.open(SCRATCH .. "/line", "w"))
+        assert(file:write("\n"))
+        file:flush()
+        local out, errors, code = lathe(("bench %s --json < %s/line"):format(SHAPE, SCRATCH))
+        assert.equal(0, code, errors)
+        assert.equal("rms_norm__m1_k64__w1", cjson.decode(out).rows[1].kernel)
+    end)
+
+    it("has not opened the device before, and ends where no line comes", function()
+        refused("bench " .. SHAPE .. " --device cuda:99 < /dev/null",
+            "bench: --wait: stdin ended without a line")
+        refused("bench rms_norm --wait", "bench: --wait prepares one shape (give its sizes)")
+        refused("bench --wait --model " .. TINY,
+            "bench: a model's step has its own kernels (give no family)")
+    end)
+end)
+
 describe("a model by name", function()
     it("holds some experts, and its router never chooses another", function()
         assert.equal("192 191 288 0.1\n-10000.0 true\n", inside([[

@@ -25,10 +25,12 @@ end
 
 -- A sealed line, as cache/record.c checks it.
 local function line(record)
-    local words = { "record=1", "device=nvidia-h200", ("family=%s@1"):format(FAMILY),
-        "shape=" .. record[1], "layout=e4m3_tile16", "class=x", "regime=alone",
+    local words = { "record=1", "device=nvidia-h200",
+        ("family=%s@1"):format(record.family or FAMILY),
+        "shape=" .. record[1], "layout=" .. (record.family and "rows" or "e4m3_tile16"),
+        "class=x", "regime=" .. (record.regime or "alone"),
         "knobs=" .. record[2], "status=" .. (record[4] or "ok"), ("us=%g"):format(record[3]),
-        "spread=0.1", "pass=2", "text=0000000000000000", "seed=1" }
+        "spread=0.1", "pass=2", "text=" .. (record.text or ("0"):rep(16)), "seed=1" }
     local text = table.concat(words, "\t")
     local pipe = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(text)))
     local sum = pipe:read(8)
@@ -42,13 +44,15 @@ local function records(cache, list)
     write(("%s/%s/tuned/nvidia-h200.tuned"):format(SCRATCH, cache), table.concat(lines))
 end
 
--- The step of SITE: its kernel's variant and where that comes from.
-local function chosen(cache, words)
+-- A step, of SITE where no other is named: its kernel's variant and where that comes from.
+local function chosen(cache, words, site)
     local out, errors, code = lathe("plan --model tests/tiny --arch sm_90a --json "
         .. (words or ""), cache)
     assert.equal(0, code, errors)
     for _, row in ipairs(cjson.decode(out).rows) do
-        if row.step == SITE then return row.kernel:match("__(%w+)$"), row.origin, row.class end
+        if row.step == (site or SITE) then
+            return row.kernel:match("__(%w+)$"), row.origin, row.class
+        end
     end
 end
 
@@ -102,6 +106,30 @@ describe("a plan's choice", function()
         assert.equal(one, sixteen)
     end)
 
+    it("is the fastest in the chain where the fastest alone was timed there", function()
+        local function record(knobs, us, regime, text)
+            return { "m1_n64", knobs, us, family = "swiglu_clamp", regime = regime, text = text }
+        end
+        local function choose(...)
+            records("chain", { record("w4", 3), record("w2", 3.1), ... })
+            local knobs, origin = chosen("chain", "", "L01.ffn.s_swiglu")
+            assert.equal("exact", origin.from)
+            return { knobs, origin.us, origin.chain }
+        end
+        local one, other = record("w4", 2, "chain"), record("w2", 1.5, "chain")
+        assert.same({ "w4", 3, 1.4 }, choose(other, record("w4", 1.4, "chain")))
+        assert.same({ "w4", 3 }, choose(other))
+        assert.same({ "w4", 3, 2 }, choose(one, record("w2", 1.5, "chain", "1111111111111111")))
+        assert.same({ "w4", 3 }, choose(other, record("w4", 2, "chain", "1111111111111111")))
+        assert.same({ "w4", 3, 2 }, choose(one, record("w8", 1, "chain")))
+        assert.same({ "w2", 3.1, 1.5 }, choose(one, other))
+        local text = lathe("plan --model tests/tiny --arch sm_90a", "chain")
+        assert.truthy(text:find(" 3.1 us, chain 1.5 ", 1, true), text)
+        text = lathe("why swiglu_clamp__m1_n64__w2 --arch sm_90a", "chain")
+        assert.truthy(text:find("nvidia-h200: ok, 3.1 us, 1.5 in the chain (with older text)", 1,
+            true), text)
+    end)
+
     it("is never what was wrong", function()
         records("wrong", { { SHAPE, "s2p4c0u2o24", 1, "wrong" }, { SHAPE, default, 5 } })
         assert.equal(default, (chosen("wrong")))
@@ -124,6 +152,49 @@ describe("a plan's choice", function()
         local knobs, origin = chosen("sum", "--pins " .. path)
         assert.equal("s2p4c0u2o24", knobs)
         assert.equal("pinned", origin.from)
+    end)
+end)
+
+describe("the choices of all ranks", function()
+    -- Columns of an expert of the tiny model on rank 0 of 3, and on the others.
+    local FIRST <const>, OTHERS <const> = "m1_n32", "m1_n16"
+    local function choices(cache, rank, words)
+        local out, errors, code = lathe(("plan --model tests/tiny --arch sm_90a --json --ranks 3 "
+            .. "--rank %d %s"):format(rank, words or ""), cache)
+        assert.equal(0, code, errors)
+        return cjson.decode(out).choices
+    end
+    local function record(s, knobs, us) return { s, knobs, us, family = "swiglu_clamp" } end
+    local LINES <const> = {
+        record(FIRST, "w4", 3), record(FIRST, "w2", 3), record(OTHERS, "w2", 2),
+    }
+
+    it("do not depend on the order of records, of equal times either", function()
+        records("one", LINES)
+        local backwards = {}
+        for i, each in ipairs(LINES) do backwards[#LINES + 1 - i] = each end
+        records("two", backwards)
+        assert.equal(choices("one", 0), choices("two", 2))
+    end)
+
+    it("differ on all ranks where a record makes one of them choose otherwise", function()
+        for i, more in ipairs({ record(FIRST, "w8", 1), record(OTHERS, "w8", 1) }) do
+            records("more" .. i, { more, table.unpack(LINES) })
+            for rank = 0, 2, 2 do
+                assert.not_equal(choices("one", rank), choices("more" .. i, rank))
+            end
+        end
+    end)
+
+    it("do not depend on records that choose nothing", function()
+        records("idle", { record(FIRST, "w8", 9), table.unpack(LINES) })
+        assert.equal(choices("one", 0), choices("idle", 0))
+    end)
+
+    it("differ where a variant is pinned", function()
+        local path = SCRATCH .. "/ranks.lua"
+        write(path, ('return { ["swiglu_clamp %s"] = "w8" }'):format(OTHERS))
+        assert.not_equal(choices("one", 0), choices("one", 0, "--pins " .. path))
     end)
 end)
 

@@ -233,6 +233,25 @@ describe("the full model on three ranks", function()
         assert.equal("", seen[plan("--model " .. folder .. " --ranks 1 --rank 0").digest])
     end)
 
+    it("has one digest of all ranks' choices, another one of another number of ranks", function()
+        local words, choices = "--model " .. folder, nil
+        for rank = 0, 2 do
+            local mine = plan(("%s --ranks 3 --rank %d"):format(words, rank))
+            choices = choices or mine.choices
+            assert.equal(64, #mine.choices)
+            assert.equal(choices, mine.choices)
+        end
+        local seen = { [choices] = true }
+        for _, more in ipairs({ "--ranks 2", "--ranks 3 --recipe reference",
+            "--ranks 3 --context 128", "--ranks 3 --arch sm_121a",
+            "--ranks 3 --mode prefill --rows 2" }) do
+            local other = plan(words .. " " .. more).choices
+            assert.falsy(seen[other], more)
+            seen[other] = true
+        end
+        assert.equal(nil, plan(words).choices)
+    end)
+
     it("needs the memory that the specification counts", function()
         full.write(folder, { num_hidden_layers = 45, n_routed_experts = 288 })
         -- In GB: all weights; experts and dense FFNs, the latter 0.085. Then KDA's heads.
@@ -474,8 +493,11 @@ describe("a rank from the command line", function()
     end)
 
     it("runs alone, says once that it does, and draws tokens of its own rows", function()
+        local choices = cjson.decode((lathe("--json plan --model tests/tiny --ranks 3 --context 5",
+            "LATHE_DEVICE=cpu"))).choices
         local note = "rank 2 of 3 alone: the partial sums of the ranks are not added up, so what "
-            .. "comes out is not the model's\n"
+            .. "comes out is not the model's\nchoices of all ranks " .. choices
+            .. " (the same on each of them, or they do not belong together)\n"
         for _, draw in ipairs({ "", " --temperature 2" }) do
             local out, errors, code = lathe("run --model tests/tiny --ranks 3 --rank 2 --tokens "
                 .. "-n 4 --prompt a" .. draw, "LATHE_DEVICE=cpu")

@@ -310,6 +310,45 @@ describe("lathe tune", function()
         assert.truthy(seen["rms_norm M=1 K=256"])
     end)
 
+    it("times in the chain, on demand, what was fast alone, and measures it once", function()
+        local CHAIN <const> = "--model tests/tiny --rows 1 --regime chain"
+        local root = other_root("rivals", { ["lua/tune/chained.lua"] = changed(
+            "lua/tune/chained.lua", "RIVAL <const> = 1.1", "RIVAL <const> = 100") })
+        tune("chain", "mhc_post M=1 H=256", root)
+        local alone = #records_of("chain")
+        local row, errors, code, all = tune("chain", CHAIN, root)
+        assert.equal("", errors)
+        assert.equal(0, code)
+        assert.same({ 1, true, "mhc_post", 2, 0 },
+            { #all.rows, all.done, row.family, row.measured, row.known })
+        local list, texts = records_of("chain"), {}
+        assert.equal(alone + 2, #list)
+        for _, record in ipairs(list) do
+            texts[record.knobs] = texts[record.knobs] or record.text
+            assert.equal(texts[record.knobs], record.text)
+        end
+        for i = alone + 1, alone + 2 do
+            local record = list[i]
+            assert.same({ "chain", "mhc_post@1", "m1_h256", "ok", "2" },
+                { record.regime, record.family, record.shape, record.status, record.pass })
+            assert.truthy(tonumber(record.us) and tonumber(record.spread))
+        end
+        assert.truthy(row.chain <= row.alone_chain)
+        row = tune("chain", CHAIN, root)
+        assert.same({ 0, 2, alone + 2 }, { row.measured, row.known, #records_of("chain") })
+        assert.equal(2, tune("chain", CHAIN .. " --again", root).measured)
+        local out = lathe("chain", "tune " .. CHAIN, root)
+        assert.truthy(out:match("\n1 kernels have rivals, of [01] another one is the fastest in "
+            .. "the chain\nrecords "), out)
+    end)
+
+    it("compares nothing in the chain whose text is another one now", function()
+        local root = other_root("rivals", { ["templates/mhc_post.cut"] = changed(
+            "templates/mhc_post.cut", "lt_pdl_wait();", "lt_pdl_wait();  // here") })
+        local _, _, _, all = tune("chain", "--model tests/tiny --rows 1 --regime chain", root)
+        assert.equal(0, #all.rows)
+    end)
+
     it("gives each candidate the state as it was, though the one before has changed it", function()
         local row, errors = tune("state", "mhc_post M=2 H=256")
         assert.equal("", errors)
@@ -334,6 +373,9 @@ describe("lathe tune", function()
         refused(FAMILY .. " --model tests/tiny", "tune: --model chooses families and shapes by "
             .. "itself")
         refused(FAMILY .. " --rows 2", "tune: --rows is a word of --model")
+        refused(FAMILY .. " --regime chain", "tune: --regime is a word of --model")
+        refused("--model tests/tiny --regime row", "--regime: 'row' is not known (known: alone "
+            .. "chain)")
         refused("--model tests/tiny --rows 17",
             "--rows: 17 rows are asked for, a step has up to 16")
         refused(FAMILY .. " --merge x", "tune: --merge adds files and tunes nothing")
