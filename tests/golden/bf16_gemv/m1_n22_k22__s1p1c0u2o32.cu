@@ -1,6 +1,7 @@
 /* family bf16_gemv rev 1, shape m1_n22_k22, variant s1p1c0u2o32, class mma.bf16_1x1 */
-// Weights are the 16-row operand of m16n8k16.
+// A tile has the warps of one block, or some of them.
 enum { M = 1, N = 22, K = 22, SPLIT = 1, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+// Units of bf16 weights with rows of bf16 (units.cut): weights are the 16-row operand of m16n8k16.
 enum { CHUNK = 32 };  // k of a unit
 typedef bf16 weight;
 typedef bf16 number;
@@ -144,8 +145,7 @@ LT_KERNEL(32 * WARPS, RESIDENT)
 bf16_gemv__m1_n22_k22__s1p1c0u2o32(bf16 *y, const bf16 *x, const bf16 *w)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
-    const int segment = blockIdx.y * SPLIT + warp % SPLIT;
+    const int tile = blockIdx.x * GROUPS + warp / SPLIT, segment = warp % SPLIT;
     float sum[HALVES][4] = {0};
     uint4 weights[UNROLL][2];
 

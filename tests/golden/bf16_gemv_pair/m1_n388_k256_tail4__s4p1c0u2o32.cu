@@ -1,6 +1,7 @@
 /* family bf16_gemv_pair rev 1, shape m1_n388_k256_tail4, variant s4p1c0u2o32, class mma.bf16_1x4 */
-// Weights are the 16-row operand of m16n8k16.
+// A tile has the warps of one block, or some of them.
 enum { M = 1, N = 388, K = 256, TAIL = 4, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+// Units of bf16 weights with rows of bf16 (units.cut): weights are the 16-row operand of m16n8k16.
 enum { CHUNK = 32 };  // k of a unit
 typedef bf16 weight;
 typedef bf16 number;
@@ -128,6 +129,17 @@ LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[h], a[0], b[h], 2);
 }
+
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
+{
+    u32 b[HALVES][4];
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        const uint4 row = rows[h][0];
+        b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
+    }
+    bf16_mma(sum, weights, b);
+}
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
 // Always in ascending K, so that the bits do not depend on who comes last.
 LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
@@ -164,23 +176,11 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
     return 1;
 }
 
-LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
-{
-    u32 b[HALVES][4];
-    LT_UNROLL(HALVES)
-    for (int h = 0; h < HALVES; h++) {
-        const uint4 row = rows[h][0];
-        b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
-    }
-    bf16_mma(sum, weights, b);
-}
-
 LT_KERNEL(32 * WARPS, RESIDENT)
 bf16_gemv_pair__m1_n388_k256_tail4__s4p1c0u2o32(bf16 *y, float *tail, const bf16 *x, const bf16 *w)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
-    const int segment = blockIdx.y * SPLIT + warp % SPLIT;
+    const int tile = blockIdx.x * GROUPS + warp / SPLIT, segment = warp % SPLIT;
     float sum[HALVES][4] = {0};
     uint4 weights[UNROLL][2];
 

@@ -1,6 +1,7 @@
-/* family bf16_gemv_f32 rev 1, shape m2_n22_k8200, variant s8p1c0u2o32, class mma.bf16_1x8 */
-// Weights are the 16-row operand of m16n8k16.
-enum { M = 2, N = 22, K = 8200, SPLIT = 8, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+/* family bf16_gemv rev 1, shape m13_n11_k4090, variant s8p4c0u2o32, class mma.bf16_4x8 */
+// Few tiles: the K of one is shared by the blocks of a cluster.
+enum { M = 13, N = 11, K = 4090, SPLIT = 8, PARTS = 4, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+// Units of bf16 weights with rows of bf16 (units.cut): weights are the 16-row operand of m16n8k16.
 enum { CHUNK = 32 };  // k of a unit
 typedef bf16 weight;
 typedef bf16 number;
@@ -128,41 +129,6 @@ LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[h], a[0], b[h], 2);
 }
-// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
-// Always in ascending K, so that the bits do not depend on who comes last.
-LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
-{
-    LT_SHARED2(float, room, WARPS, COUNT * 32);
-    LT_UNROLL(COUNT)
-    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
-    __syncthreads();
-    if (warp % SPLIT != 0) return;
-    for (int p = 1; p < SPLIT; p++) {
-        LT_UNROLL(COUNT)
-        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
-    }
-}
-
-// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
-// has the total.
-LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
-{
-    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
-    if (warp % SPLIT == 0) {
-        LT_UNROLL(COUNT)
-        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
-    }
-    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
-    if (warp % SPLIT != 0) return 1;
-    for (int p = 0; p < PARTS; p++) {
-        LT_UNROLL(COUNT)
-        for (int i = 0; i < COUNT; i++) {
-            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
-            sum[i] = p == 0 ? other : sum[i] + other;
-        }
-    }
-    return 1;
-}
 
 LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 {
@@ -174,32 +140,75 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
     }
     bf16_mma(sum, weights, b);
 }
+// Sums of a tile's K that PARTS blocks, a cluster, share: of the SPLIT warps of a block, then, in the first one, of the
+// blocks. Always in ascending K. Number m * 16 + n is row m's for channel n of the tile.
+enum { SUMS = 16 * M };
+
+// Every thread calls it before it waits for anything; met: a shared word, that of the first block counts what comes.
+LT_DEV void meet_begin(u64 *met, int part)
+{
+    if (part == 0 && threadIdx.x == 0) {
+        lt_mbar_init(met, 1);
+        lt_mbar_fence();
+        lt_mbar_expect(met, 4 * SUMS * PARTS);
+    }
+    __syncwarp();
+    lt_cluster_begin();
+}
+
+// True in threads 0 .. SUMS - 1 of the first block: the total of that number.
+LT_DEV int meet(float *total, float (*sum)[4], u64 *met, int part)
+{
+    LT_SHARED2(float, room, SPLIT, SUMS);
+    LT_SHARED2(float, shares, PARTS, SUMS);
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, four = 4 * threadIdx.x;
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) {
+        const int m = i / 4 * 8 + 2 * t + i % 2;
+        if (m < M) room[warp][m * 16 + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
+    }
+    __syncthreads();
+    lt_cluster_wait();
+    if (four < SUMS) {
+        float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        LT_UNROLL(SPLIT)
+        for (int w = 0; w < SPLIT; w++) {
+            const float4 of = lt_ld128f(&room[w][four]);
+            own[0] += of.x, own[1] += of.y, own[2] += of.z, own[3] += of.w;
+        }
+        const uint4 gift = {lt_f32_bits(own[0]), lt_f32_bits(own[1]), lt_f32_bits(own[2]), lt_f32_bits(own[3])};
+        lt_cluster_give128(&shares[part][four], 0, gift, met);
+    }
+    if (part != 0) return 0;
+    lt_mbar_wait(met, 0);
+    if (threadIdx.x >= SUMS) return 0;
+    float all = 0.0f;
+    LT_UNROLL(PARTS)
+    for (int p = 0; p < PARTS; p++) all += shares[p][threadIdx.x];
+    *total = all;
+    return 1;
+}
 
 LT_KERNEL(32 * WARPS, RESIDENT)
-bf16_gemv_f32__m2_n22_k8200__s8p1c0u2o32(float *y, const bf16 *x, const bf16 *w)
+LT_CLUSTER(PARTS)
+bf16_gemv__m13_n11_k4090__s8p4c0u2o32(bf16 *y, const bf16 *x, const bf16 *w)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
-    const int segment = blockIdx.y * SPLIT + warp % SPLIT;
-    float sum[HALVES][4] = {0};
+    LT_SHARED1(u64, met, 1);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int tile = blockIdx.x / PARTS, part = blockIdx.x % PARTS, segment = part * SPLIT + warp;
+    float sum[HALVES][4] = {0}, total;
     uint4 weights[UNROLL][2];
 
     const weight *unit = begin_units(weights, w, tile, segment, lane);
+    meet_begin(met, part);
     lt_pdl_wait();
     lt_pdl_launch();
     add_units(sum, weights, unit, x, segment, lane);
-    sums_of_warps(&sum[0][0], warp, lane);
-    if (warp % SPLIT != 0) return;
-    LT_UNROLL(HALVES)
-    for (int h = 0; h < HALVES; h++) {
-        LT_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
-            if (m >= M || n >= N) continue;
-            y[(size_t)m * N + n] = (sum[h][j]);
-        }
-    }
+    if (!meet(&total, sum, met, part)) return;
+    const int m = threadIdx.x / 16, n = tile * 16 + threadIdx.x % 16;
+    if (n >= N) return;
+    y[(size_t)m * N + n] = lt_f32_bf16(total);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { bf16_gemv_f32__m2_n22_k8200__s8p1c0u2o32(*(float **)a[0], *(const bf16 **)a[1], *(const bf16 **)a[2]); }
+void lt_entry(void **a) { bf16_gemv__m13_n11_k4090__s8p4c0u2o32(*(bf16 **)a[0], *(const bf16 **)a[1], *(const bf16 **)a[2]); }
 #endif

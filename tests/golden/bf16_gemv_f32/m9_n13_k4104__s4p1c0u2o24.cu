@@ -1,6 +1,7 @@
-/* family bf16_gemv_pair rev 1, shape m9_n40_k2056_tail7, variant s4p1c0u2o24, class mma.bf16_1x4 */
-// Weights are the 16-row operand of m16n8k16.
-enum { M = 9, N = 40, K = 2056, TAIL = 7, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 24 };
+/* family bf16_gemv_f32 rev 1, shape m9_n13_k4104, variant s4p1c0u2o24, class mma.bf16_1x4 */
+// A tile has the warps of one block, or some of them.
+enum { M = 9, N = 13, K = 4104, SPLIT = 4, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 24 };
+// Units of bf16 weights with rows of bf16 (units.cut): weights are the 16-row operand of m16n8k16.
 enum { CHUNK = 32 };  // k of a unit
 typedef bf16 weight;
 typedef bf16 number;
@@ -128,6 +129,17 @@ LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[h], a[0], b[h], 2);
 }
+
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
+{
+    u32 b[HALVES][4];
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        const uint4 row = rows[h][0];
+        b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
+    }
+    bf16_mma(sum, weights, b);
+}
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
 // Always in ascending K, so that the bits do not depend on who comes last.
 LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
@@ -164,23 +176,11 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
     return 1;
 }
 
-LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
-{
-    u32 b[HALVES][4];
-    LT_UNROLL(HALVES)
-    for (int h = 0; h < HALVES; h++) {
-        const uint4 row = rows[h][0];
-        b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
-    }
-    bf16_mma(sum, weights, b);
-}
-
 LT_KERNEL(32 * WARPS, RESIDENT)
-bf16_gemv_pair__m9_n40_k2056_tail7__s4p1c0u2o24(bf16 *y, float *tail, const bf16 *x, const bf16 *w)
+bf16_gemv_f32__m9_n13_k4104__s4p1c0u2o24(float *y, const bf16 *x, const bf16 *w)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int tile = blockIdx.x * GROUPS + warp / SPLIT;
-    const int segment = blockIdx.y * SPLIT + warp % SPLIT;
+    const int tile = blockIdx.x * GROUPS + warp / SPLIT, segment = warp % SPLIT;
     float sum[HALVES][4] = {0};
     uint4 weights[UNROLL][2];
 
@@ -196,11 +196,10 @@ bf16_gemv_pair__m9_n40_k2056_tail7__s4p1c0u2o24(bf16 *y, float *tail, const bf16
         for (int j = 0; j < 4; j++) {
             const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
             if (m >= M || n >= N) continue;
-            if (n < N - TAIL) y[(size_t)m * (N - TAIL) + n] = lt_f32_bf16(sum[h][j]);
-            if (n >= N - TAIL) tail[(size_t)m * TAIL + n - (N - TAIL)] = sum[h][j];
+            y[(size_t)m * N + n] = (sum[h][j]);
         }
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { bf16_gemv_pair__m9_n40_k2056_tail7__s4p1c0u2o24(*(bf16 **)a[0], *(float **)a[1], *(const bf16 **)a[2], *(const bf16 **)a[3]); }
+void lt_entry(void **a) { bf16_gemv_f32__m9_n13_k4104__s4p1c0u2o24(*(float **)a[0], *(const bf16 **)a[1], *(const bf16 **)a[2]); }
 #endif
