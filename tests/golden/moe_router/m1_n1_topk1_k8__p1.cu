@@ -4,19 +4,24 @@
 // come together, and one warp ranks them among each other: a rank is a slot.
 enum { M = 1, N = 1, TOPK = 1, K = 8, PARTS = 1 };
 enum {
-    WARPS = N > 128 ? (N + 31) / 32 : 4,         // of a block: a thread an expert
-    THREADS = 32 * WARPS,
-    BEST = 32 / WARPS < 2 ? 1 : 2,               // of a warp, that bound the choice
-    LISTED = WARPS * BEST,
-    SHARES = WARPS < 8 ? 4 : 8,                  // of a part of K: warps that multiply
-    SEGMENTS = SHARES * PARTS,
-    CHUNKS = (K + 31) / 32,
-    EACH = (CHUNKS + SEGMENTS - 1) / SEGMENTS,   // chunks of a warp, or one less
+    CHOOSERS = N > 128 ? (N + 31) / 32 : 4,      // warps of a block: a thread an expert
+    THREADS = 32 * CHOOSERS,
+    BEST = 32 / CHOOSERS < 2 ? 1 : 2,            // of a warp, that bound the choice
+    LISTED = CHOOSERS * BEST,
+    SPLIT = CHOOSERS < 8 ? 4 : 8,                // of a part of K: warps that multiply
+    CYCLIC = 0,
+    EACH = ((K + 31) / 32 + SPLIT * PARTS - 1) / (SPLIT * PARTS),  // chunks of a warp, or one less
     UNROLL = EACH < 4 ? EACH : 4,                // of them in flight
-    EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,
-    ALL_TILES = (N + 15) / 16,
-    HALVES = (M + 7) / 8                         // mma columns hold eight rows of x
+    OCCUPANCY = 32
 };
+// Units of bf16 weights with rows of bf16 (units.cut): weights are the 16-row operand of m16n8k16.
+enum { CHUNK = 32 };  // k of a unit
+typedef bf16 weight;
+typedef bf16 number;
+// Products of weights in tiles of 16 rows with up to 16 rows of x by m16n8k16: how they stream through a warp. A unit
+// is CHUNK of K of a tile, 1 KB; lane (g, t) holds its rows g and g + 8 at k CHUNK / 4 * t .., and x lies the same way,
+// so K is summed in a permuted order that is the same for every row. The template has CHUNK, the types `weight` and
+// `number` (of x), and add_chunk.
 // Rows of bf16 activations.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
@@ -26,6 +31,107 @@ LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7]
     uint4 v;
     v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
     return v;
+}
+// E4M3 rows of activations.
+LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15], zero from `columns` on; any alignment
+{
+    u32 word[4] = {0, 0, 0, 0};
+    for (int i = 0; i < 16; i++)
+        if (k + i < columns) word[i / 4] |= (u32)row[k + i].x << i % 4 * 8;
+    uint4 v;
+    v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
+    return v;
+}
+enum {
+    CHUNKS = (K + CHUNK - 1) / CHUNK,
+    UNIT = 16 * CHUNK,                         // weights
+    LOAD = 16 / (int)sizeof(number),           // of x at once
+    LOADS = CHUNK / 4 / LOAD,                  // for a chunk
+    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with a tile of its own
+    WARPS = SPLIT * GROUPS,                    // of a block
+    RESIDENT = OCCUPANCY / WARPS,              // blocks of a multiprocessor
+    SEGMENTS = SPLIT * PARTS,                  // shares of K
+    STEP = CYCLIC ? SEGMENTS : 1,              // from a chunk of a share to its next
+    EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,  // every share is a whole number of turns of the loop
+    ALL_TILES = (N + 15) / 16,
+    HALVES = (M + 7) / 8,                      // mma columns hold eight rows of x
+    COUNT = HALVES * 4                         // sums of a lane
+};
+
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS]);
+
+LT_DEV int first_chunk(int segment) { return CYCLIC ? segment : CHUNKS * segment / SEGMENTS; }
+
+LT_DEV int count_chunks(int segment)
+{
+    if (EVEN) return CHUNKS / SEGMENTS;
+    if (CYCLIC) return (CHUNKS - segment + SEGMENTS - 1) / SEGMENTS;
+    return CHUNKS * (segment + 1) / SEGMENTS - first_chunk(segment);
+}
+
+LT_DEV void load_unit(uint4 *weights, const weight *unit)
+{
+    weights[0] = lt_ld128_once(unit);
+    weights[1] = lt_ld128_once(unit + UNIT / 2);
+}
+
+// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one
+// is the last one again.
+LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
+{
+    const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
+    const weight *unit = w + first * UNIT + lane * (CHUNK / 4);
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++)
+        if (EVEN || u < count_chunks(segment)) load_unit(weights[u], unit + u * STEP * UNIT);
+    return unit;
+}
+
+LT_DEV uint4 load_row(const number *row, int left)  // `left` numbers from here are in K, what follows counts as zero
+{
+    uint4 none;
+    none.x = none.y = none.z = none.w = 0;
+    if (K % CHUNK == 0) return lt_ld128(row);
+    if (K % LOAD == 0) return left > 0 ? lt_ld128(row) : none;
+    return sizeof *row == 2 ? bf16_load8((const bf16 *)row, 0, left) : fp8_load16((const e4m3 *)row, 0, left);
+}
+
+LT_DEV void load_rows(uint4 (*rows)[LOADS], const number **row, int k, int left)
+{
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        LT_UNROLL(LOADS)
+        for (int i = 0; i < LOADS; i++) rows[h][i] = load_row(row[h] + k + i * LOAD, left - k - i * LOAD);
+    }
+}
+
+// The whole share, from what begin_units left. Columns behind the last row of x have its numbers; nobody takes theirs.
+LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, const number *x, int segment, int lane)
+{
+    const int count = count_chunks(segment), k = first_chunk(segment) * CHUNK + lane % 4 * (CHUNK / 4);
+    const number *row[HALVES];
+    int left = K - k;
+    LT_UNROLL(HALVES)
+    for (int h = 0; h < HALVES; h++) {
+        const int m = 8 * h + lane / 4;
+        row[h] = x + (size_t)(m < M ? m : M - 1) * K + k;
+    }
+    LT_UNROLL(1)
+    for (int c = 0; c < count; c += UNROLL) {
+        uint4 rows[UNROLL][HALVES][LOADS];
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++)
+            if (EVEN || c + u < count) load_rows(rows[u], row, u * STEP * CHUNK, left);
+        unit += UNROLL * STEP * UNIT;
+        LT_UNROLL(HALVES)
+        for (int h = 0; h < HALVES; h++) row[h] += UNROLL * STEP * CHUNK;
+        left -= UNROLL * STEP * CHUNK;
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++) {
+            if (EVEN || c + u < count) add_chunk(sum, weights[u], rows[u]);
+            if ((EVEN ? c : c + u) + UNROLL < count) load_unit(weights[u], unit + u * STEP * UNIT);
+        }
+    }
 }
 // A chunk of 32 k of a tile of 16 rows of bf16 weights by m16n8k16. Lane (g, t) holds rows g and g + 8, k 8t .. 8t + 7;
 // x lies the same way, so K is summed in a permuted order that is the same for every row.
@@ -37,59 +143,34 @@ LT_DEV void bf16_mma(float (*sum)[4], uint4 *w, u32 (*b)[4])
     for (int h = 0; h < HALVES; h++) lt_mma_m16n8k16_bf16_run(sum[h], a[0], b[h], 2);
 }
 
-LT_DEV void load_weights(uint4 *weights, const bf16 *w, int tile, int chunk)
+LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 {
-    const bf16 *const unit = w + ((size_t)tile * CHUNKS + chunk) * 512 + threadIdx.x % 32 * 8;
-    weights[0] = lt_ld128_once(unit);
-    weights[1] = lt_ld128_once(unit + 256);
-}
-
-// Columns behind the last row have its numbers, and nobody takes theirs.
-LT_DEV void load_rows(u32 (*rows)[4], const bf16 *x, int chunk)
-{
-    const int k = chunk * 32 + threadIdx.x % 4 * 8;
+    u32 b[HALVES][4];
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) {
-        const int m = 8 * h + threadIdx.x % 32 / 4;
-        const bf16 *const row = x + (size_t)(m < M ? m : M - 1) * K;
-        const uint4 v = K % 32 == 0 ? lt_ld128(row + k) : bf16_load8(row, k, K);
-        rows[h][0] = v.x, rows[h][1] = v.y, rows[h][2] = v.z, rows[h][3] = v.w;
+        const uint4 row = rows[h][0];
+        b[h][0] = row.x, b[h][1] = row.y, b[h][2] = row.z, b[h][3] = row.w;
     }
-}
-
-// Chunks first .. end - 1. Rows are asked for without a branch: together, and before weights are there.
-LT_DEV void multiply(float (*sum)[4], uint4 (*weights)[2], const bf16 *w, const bf16 *x, int tile, int first, int end)
-{
-    LT_UNROLL(1)
-    for (int i = first; i < first + EACH; i += UNROLL) {
-        u32 rows[UNROLL][HALVES][4];
-        LT_UNROLL(UNROLL)
-        for (int u = 0; u < UNROLL; u++) load_rows(rows[u], x, EVEN || i + u < end ? i + u : CHUNKS - 1);
-        LT_UNROLL(UNROLL)
-        for (int u = 0; u < UNROLL; u++) {
-            if (EVEN || i + u < end) bf16_mma(sum, weights[u], rows[u]);
-            if (EACH > UNROLL && i + u + UNROLL < end) load_weights(weights[u], w, tile, i + u + UNROLL);
-        }
-    }
+    bf16_mma(sum, weights, b);
 }
 
 // The warps' sums meet in ascending K, and are put.
 LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
 {
-    LT_SHARED2(float, room, SHARES, 16 * M);
+    LT_SHARED2(float, room, SPLIT, 16 * M);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    LT_UNROLL(4 * HALVES)
-    for (int i = 0; i < 4 * HALVES; i++) {
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) {
         const int m = i / 4 * 8 + 2 * t + i % 2;
-        if (m < M && warp < SHARES) room[warp][16 * m + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
+        if (m < M && warp < SPLIT) room[warp][16 * m + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
     }
     __syncthreads();
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < 16 * M; i += THREADS) {
         const int n = tile * 16 + i % 16;
         float all = room[0][i];
-        LT_UNROLL(SHARES)
-        for (int s = 1; s < SHARES; s++) all += room[s][i];
+        LT_UNROLL(SPLIT)
+        for (int s = 1; s < SPLIT; s++) all += room[s][i];
         if (n < N) lt_put(slots + ((size_t)(i / 16) * PARTS + part) * N + n, lt_f32_bits(all), turn);
     }
 }
@@ -185,20 +266,18 @@ LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float b
 LT_KERNEL(THREADS)
 moe_router__m1_n1_topk1_k8__p1(i32 *ids, float *weights, const bf16 *x, const bf16 *w, const float *bias, const float *factor, u32 *sums, u32 *turns)
 {
-    const int warp = threadIdx.x / 32, tile = blockIdx.x, part = blockIdx.y, block = part * ALL_TILES + tile;
-    const int segment = part * SHARES + (warp < SHARES ? warp : SHARES - 1);  // without a branch; the rest is not taken
-    const int first = CHUNKS * segment / SEGMENTS, end = CHUNKS * (segment + 1) / SEGMENTS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int tile = blockIdx.x, part = blockIdx.y, block = part * ALL_TILES + tile;
+    const int segment = part * SPLIT + (warp < SPLIT ? warp : SPLIT - 1);  // without a branch; the rest is not taken
     float sum[HALVES][4] = {0};
-    uint4 weights_of[UNROLL][2];
+    uint4 of[UNROLL][2];
     u64 *slots = (u64 *)sums;
 
-    LT_UNROLL(UNROLL)
-    for (int u = 0; u < UNROLL; u++)
-        if (EVEN || first + u < end) load_weights(weights_of[u], w, tile, first + u);
+    const weight *unit = begin_units(of, w, tile, segment, lane);
     const float own_bias = block < M && threadIdx.x < N ? bias[threadIdx.x] : 0.0f, scale = *factor;
     lt_pdl_wait();
     lt_pdl_launch();
-    multiply(sum, weights_of, w, x, tile, first, end);
+    add_units(sum, of, unit, x, segment, lane);
     const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
     put_sums(slots, sum, tile, part, turn);
     LT_UNROLL(1)
