@@ -22,7 +22,10 @@ end
 local function runs(s, v) return 32 * v.warps // cols(s, v) end  -- of k
 local function steps(s, v) return tile.ceil(s.D, runs(s, v)) end  -- k of a run
 local function helpers(s, v)  -- warps without a state
-    return 4 + math.max(0, (s.D + s.D // v.split) // 16 - v.warps)
+    local width = s.D // v.split
+    local taken, tiles = tile.ceil(2 * s.D + width, 32), (s.D + width) // 16
+    local busy = s.M == 1 and v.split > 1 and taken + tiles or math.max(taken, tiles)
+    return math.max(busy, v.warps) + 2 - v.warps
 end
 
 local function serves(s)
@@ -58,7 +61,8 @@ local function launch(s, v)
         grid = { s.HEADS * v.split, sequences(s), 1 }, cluster = v.split,
         block = 32 * (v.warps + helpers(s, v)),
         shared = 4 * s.TOKENS * (4 * runs(s, v) * steps(s, v) + s.D // v.split + 4
-            + (v.split > 1 and 4 * v.split or 0)),  -- a word for a channel, a column, a block
+            + (v.split > 1 and 4 * v.split or 0))  -- a word for a channel, a column, a block
+            + (v.split > 1 and 512 * v.warps * steps(s, v) or 0),  -- 16 bytes of state a step
     }
 end
 
@@ -121,7 +125,7 @@ local function check(draw)
 end
 
 local w8a8 = family("kda_decode.w8a8", {
-    rev = 2,
+    rev = 3,
     maths = "q k v = silu(conv x); S = exp(g) S; S += k (v - S . k) beta; y = norm(S . q) gated",
 
     -- TOKENS: rows of one sequence that follow each other; M is a whole number of them
@@ -151,7 +155,7 @@ local w8a8 = family("kda_decode.w8a8", {
 })
 
 local bf16 = family("kda_decode.bf16", {
-    rev = 2,
+    rev = 3,
     maths = "the same with f_b and g_b in bf16, whose products take f_a and g_a as they are",
 
     shape = { "M", "TOKENS", "HEADS", "D", "N", "K", "STRIDE", "SLOTS" },

@@ -88,20 +88,21 @@ static bool find_place(const access *a, place *out)
 
 /* ---- one byte ---- */
 
-static bool conflicts(const access *a, lt_stamp with, uint32_t since)
+static bool may_conflict(const access *a, lt_stamp with, uint32_t since)
 {
     if (with.tick < since) return false;
-    if (a->kind == LT_STAMP_ATOMIC && with.kind == LT_STAMP_ATOMIC) return false;
-    return !lt_order_knows(a->thread, with);
+    return a->kind != LT_STAMP_ATOMIC || with.kind != LT_STAMP_ATOMIC;
 }
 
 static void check_races(const access *a, const lt_cell *c, uint32_t since, size_t at)
 {
-    if (conflicts(a, c->written, since)) report(a, LT_FOUND_RACE, at, c->written, true);
+    if (may_conflict(a, c->written, since) && !lt_order_knows(a->thread, c->written))
+        report(a, LT_FOUND_RACE, at, c->written, true);
     if (!a->writes) return;
     const lt_stamp readers[] = {c->read, c->other};
     for (int i = 0; i < 2; i++)
-        if (conflicts(a, readers[i], since) && !lt_order_repeats(a->thread, readers[i]))
+        if (may_conflict(a, readers[i], since) && !lt_order_knows_read(a->thread, readers[i]) &&
+            !lt_order_repeats(a->thread, readers[i]))
             report(a, LT_FOUND_RACE, at, readers[i], false);
 }
 

@@ -348,6 +348,7 @@ void lt_cpu_cluster_give(lt_thread *t, const char *file, int line, const void *p
     memcpy(to, v, 16);
     lt_cluster_turn(e, &e->residents[rank]);
     lt_access_land_bulk(e, to, 16, counts);
+    lt_order_mbarrier_give(e, counts, (int)(own - e->residents));
     store(e, counts, m);
     lt_cluster_turn(e, own);
 }

@@ -368,6 +368,7 @@ void lt_order_open_some(lt_emulator *e, int barrier, const lt_thread *first);
 int lt_order_mbarrier(lt_emulator *e, const uint64_t *bar); /* made; -1: too many */
 void lt_order_mbarrier_arrive(const lt_thread *t, const uint64_t *bar);
 uint32_t lt_order_mbarrier_land(lt_emulator *e, const uint64_t *bar); /* the bytes' tick */
+void lt_order_mbarrier_give(lt_emulator *e, const uint64_t *bar, int rank);
 void lt_order_mbarrier_end_phase(lt_emulator *e, const uint64_t *bar);
 void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar);
 uint32_t lt_order_now(const lt_checker *c);
@@ -375,8 +376,9 @@ typedef enum { LT_OWN_BLOCK, LT_OWN_CLUSTER, LT_OTHER_CLUSTER } lt_nearness;
 uint32_t lt_order_begin(const lt_checker *c, int resident);        /* the tick at which it began */
 size_t lt_order_block_at(const lt_checker *c, uint32_t tick);      /* what ran then */
 lt_nearness lt_order_nearness(const lt_checker *c, uint32_t tick); /* of that and what runs now */
-bool lt_order_repeats(const lt_thread *t, lt_stamp s); /* an earlier run of t's block did that */
-bool lt_order_knows(const lt_thread *t, lt_stamp s);   /* was it before what t does now? */
+bool lt_order_repeats(const lt_thread *t, lt_stamp s);    /* an earlier run of t's block did that */
+bool lt_order_knows(const lt_thread *t, lt_stamp s);      /* was it before what t does now? */
+bool lt_order_knows_read(const lt_thread *t, lt_stamp s); /* the same of a read */
 
 /* ---- fault.c ---- */
 

@@ -3,7 +3,8 @@
  * __syncwarp of the warp is known to all of it; what a thread learns at an mbarrier, at a barrier
  * of some threads or in a part of a warp is in a row of its own: up to which tick it knows each
  * other thread. Shuffles order nothing. Blocks are ordered by lt_last_block, and those of a cluster
- * by its barrier: up to where each thread arrived at the last one. */
+ * by its barrier: up to where each thread arrived at the last one. Who has waited for what a block
+ * gives also knows that what it read before its last barrier is read. */
 #include "emulator.h"
 
 #include <stdlib.h>
@@ -15,6 +16,7 @@ enum { GATES = 64, ROW = LT_BLOCK_THREADS + 1 /* the last: bulk copies */ };
 typedef struct {
     const void *place; /* an mbarrier */
     uint32_t gathered[ROW], given[ROW];
+    uint32_t read[LT_CLUSTER_BLOCKS], told[LT_CLUSTER_BLOCKS]; /* by the blocks that give to it */
 } gate;
 
 /* A block from its begin, or from a barrier of its cluster, on. */
@@ -33,6 +35,7 @@ typedef struct {
     int threads;
     bool rows;      /* somebody has learned what not all of the block know */
     uint32_t *know; /* LT_BLOCK_THREADS rows */
+    uint32_t read[LT_BLOCK_THREADS][LT_CLUSTER_BLOCKS]; /* what threads know of the other blocks */
     gate barriers[LT_BARRIERS], lanes, mbarriers[GATES];
     int mbarrier_count;
     const uint32_t *joined; /* the counter whose last block runs */
@@ -206,6 +209,7 @@ static void begin_rows(block *b)
     if (b->rows) return;
     b->rows = true;
     for (int i = 0; i < b->threads; i++) memset(row(b, i), 0, ROW * sizeof(uint32_t));
+    memset(b->read, 0, sizeof b->read);
 }
 
 /* Up to which tick t knows what thread `other` of its block did. */
@@ -310,11 +314,22 @@ uint32_t lt_order_mbarrier_land(lt_emulator *e, const uint64_t *bar)
     return o->now++;
 }
 
+/* Block `rank` of the cluster gives to the block that has the mbarrier. */
+void lt_order_mbarrier_give(lt_emulator *e, const uint64_t *bar, int rank)
+{
+    if (!e->checker) return;
+    const lt_order *o = e->checker->order;
+    gate *g = find_mbarrier(o->at, bar);
+    if (g) g->read[rank] = o->blocks[rank]->barrier;
+}
+
 void lt_order_mbarrier_end_phase(lt_emulator *e, const uint64_t *bar)
 {
     if (!e->checker) return;
     gate *g = find_mbarrier(e->checker->order->at, bar);
-    if (g) memcpy(g->given, g->gathered, sizeof g->given);
+    if (!g) return;
+    memcpy(g->given, g->gathered, sizeof g->given);
+    memcpy(g->told, g->read, sizeof g->told);
 }
 
 void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar)
@@ -322,7 +337,10 @@ void lt_order_mbarrier_waited(const lt_thread *t, const uint64_t *bar)
     if (!t->emu->checker) return;
     block *b = t->emu->checker->order->at;
     const gate *g = find_mbarrier(b, bar);
-    if (g) learn(b, t, g->given);
+    if (!g) return;
+    learn(b, t, g->given);
+    uint32_t *read = b->read[t->index];
+    for (int i = 0; i < LT_CLUSTER_BLOCKS; i++) read[i] = larger(read[i], g->told[i]);
 }
 
 /* ---- the answer ---- */
@@ -384,4 +402,13 @@ bool lt_order_knows(const lt_thread *t, lt_stamp s)
     if (p->resident != last_past(o)->resident)
         return s.tick < o->blocks[p->resident]->met[s.thread];
     return (int)s.thread == t->index || s.tick < knows(b, t, (int)s.thread);
+}
+
+bool lt_order_knows_read(const lt_thread *t, lt_stamp s)
+{
+    const lt_order *o = t->emu->checker->order;
+    const past *p = find_past(o, s.tick);
+    if (lt_order_knows(t, s)) return true;
+    return p->run == o->run && s.kind == LT_STAMP_PLAIN && o->at->rows &&
+           s.tick < o->at->read[t->index][p->resident];
 }

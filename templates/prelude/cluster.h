@@ -29,8 +29,8 @@ LT_DEV void lt_cluster_st128(void *p, u32 rank, uint4 v)
                  ::"r"(lt_cluster_address(p, rank)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-/* 16 bytes to that place, and for the mbarrier that stands there where bar does here: who waits for it sees them. That
- * block does not end before. v is a variable. */
+/* 16 bytes to that place, and for the mbarrier that stands there where bar does here: who waits for it sees them, and
+ * may write what this block has read before its last barrier. That block does not end before. v is a variable. */
 LT_DEV void lt_cluster_give128(void *p, u32 rank, uint4 v, u64 *bar)
 {
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"

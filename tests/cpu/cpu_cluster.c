@@ -59,11 +59,17 @@ static int run(lt_device *dev, const kernel_case *c, float *y, lt_err *err)
     " lt_mbar_expect(bar, " bytes ");\n lt_mbar_fence();\n}\n"
 #define BEGIN "lt_cluster_begin();\nlt_cluster_wait();\n"
 #define FOUR(what) "uint4 v;\nv.x = v.y = v.z = lt_f32_bits(" what "); v.w = t;\n"
+#define READ "y[i] = x[i];\n" MEET FOUR("y[i ^ 64]")
 #define GIVE(what) "lt_cluster_st32((u32 *)s + t, 1 - rank, lt_f32_bits(" what "));\n"
 
 static float other(int i) /* the same thread's in the other block */
 {
     return (float)(i ^ THREADS);
+}
+
+static float own(int i)
+{
+    return (float)i;
 }
 
 static float turned(int i) /* what comes back after a turn, one more each time */
@@ -111,6 +117,11 @@ static const kernel_case right_ones[] = {
      "if (rank == 0) lt_cluster_give128(s + t, 1, v, bar);\nlt_mbar_wait(bar, 0);\n"
      "if (rank == 1) lt_cluster_give128(s + t, 0, v, bar);\ny[i] = lt_bits_f32(s[t].x);",
      .right = other},
+    {.name = "what a block has read before it gives may be written",
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") READ
+     "__syncthreads();\nlt_cluster_give128(s + t, 1 - rank, v, bar);\nlt_mbar_wait(bar, 0);\n"
+     "y[i] = lt_bits_f32(s[t].x);",
+     .right = own},
     {.name = "the barrier orders buffers",
      .body = I "y[i ^ 64] = x[i];\n" MEET "const float v = y[i];\n" MEET "y[i] = v;",
      .right = other},
@@ -212,6 +223,27 @@ static const kernel_case faults[] = {
      "lt_mbar_wait(bar, 0);",
      .message = "17: block 0, thread 0: race: reads shared 's' + 0, to which the copy of t.cut:14 "
                 "is made (wait for its mbarrier first)"},
+    {.name = "what the giver reads behind its last barrier",
+     .checked = true,
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") READ
+     "lt_cluster_give128(s + t, 1 - rank, v, bar);\nlt_mbar_wait(bar, 0);\n"
+     "y[i] = lt_bits_f32(s[t].x);",
+     .message = "17: block 1, thread 0: race: writes 'y' + 256, which block 0, thread 0 reads "
+                "at t.cut:14 (no lt_cluster_wait orders them)"},
+    {.name = "what the giver may still read, for nobody has waited",
+     .checked = true,
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") READ
+     "__syncthreads();\nlt_cluster_give128(s + t, 1 - rank, v, bar);\ny[i] = 0;\n"
+     "lt_mbar_wait(bar, 0);",
+     .message = "14: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
+                "t.cut:17 (no lt_cluster_wait orders them)"},
+    {.name = "a gift that shows nothing else",
+     .checked = true,
+     .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024") FOUR("x[i]") BEGIN
+     "y[i] = x[i];\n__syncthreads();\nlt_cluster_give128(s + t, 1 - rank, v, bar);\n"
+     "lt_mbar_wait(bar, 0);\nn[t] = (u32)y[i ^ 64];",
+     .message = "18: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
+                "t.cut:14 (no lt_cluster_wait orders them)"},
     {.name = "a place that is read when something is given",
      .checked = true,
      .body = I "LT_SHARED1(uint4, s, 64);\n" COUNT("1024")

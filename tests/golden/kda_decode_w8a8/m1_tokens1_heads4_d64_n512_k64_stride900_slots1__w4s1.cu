@@ -1,20 +1,24 @@
-/* family kda_decode.w8a8 rev 2, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w4s1, class delta4x2x8 */
+/* family kda_decode.w8a8 rev 3, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w4s1, class delta4x2x8 */
 // KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
 // each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
-// columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; HELPERS more make what a token needs once. q and k are in
-// shared memory as SiLU leaves them, and their norms go to the sums over k:
+// columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; with HELPERS more they make what a token needs once. q and k
+// are in shared memory as SiLU leaves them, and their norms go to the sums over k:
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
-// Each block of a cluster makes q, k and the decays of the whole head; its first one keeps their window, and the sums
-// of squares of all of them make the norm.
+// Each block of a cluster makes q, k and the decays of the whole head, and the sums of squares of all of them make the
+// norm. Its first one keeps the window of q and k: who has all sums knows that it is read.
 enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 4, SPLIT = 1 };
 enum {
     THREADS = 32 * WARPS,                          // that have a state
     WIDTH = D / SPLIT,                             // columns of a block
     GATES = (D + WIDTH) / 16,                      // tiles of f, then of g, each a warp's
-    HELPERS = 4 + (GATES > WARPS ? GATES - WARPS : 0),  // a token has four halves of slices, three sums of q and k
-    ALL = WARPS + HELPERS,
+    TAKEN = (2 * D + WIDTH + 31) / 32,             // warps with channels, a thread each
+    APART = M == 1 && SPLIT > 1,                   // have tiles warps of their own? Who has less to do is ready first
+    BUSY = APART ? TAKEN + GATES : TAKEN > GATES ? TAKEN : GATES,
+    ALL = (BUSY > WARPS ? BUSY : WARPS) + 2,       // the last two have a token's slices, then its norms and beta
+    HELPERS = ALL - WARPS,
+    SLICED = 1, CONVOLVED,                         // barriers
     COLS = WIDTH > 64 ? 32 : WIDTH > 32 ? 16 : 8,  // threads of a row of S
     RUNS = THREADS / COLS,
     STEPS = (D + RUNS - 1) / RUNS,                 // k of a run
@@ -60,8 +64,15 @@ LT_DEV void gate_unpack(u32 (*a)[4], const uint4 *w)
     }
 }
 
-// Half of a slice as w8a8_act_quant quantises a row; returns its scale. A warp has one.
-LT_DEV float gate_slice(f16 *to, const bf16 *from, int half, int lane)
+// a / b as a division rounds it, where nothing on the way leaves the normal numbers; by: 1 / b.
+LT_DEV float gate_divide(float a, float b, float by)
+{
+    const float q = a * by;
+    return fmaf(fmaf(-b, q, a), by, q);
+}
+
+// A slice as w8a8_act_quant quantises a row; returns its scale. A warp has one.
+LT_DEV float gate_slice(f16 *to, const bf16 *from, int lane)
 {
     float v[CHUNKS][2], amax = 0.0f;
     LT_UNROLL(CHUNKS)
@@ -73,26 +84,28 @@ LT_DEV float gate_slice(f16 *to, const bf16 *from, int half, int lane)
             amax = fabsf(v[c][i]) > amax ? fabsf(v[c][i]) : amax;
         }
     }
-    amax = lt_bits_f32(lt_redux_max(lt_f32_bits(amax))) / 448.0f;  // none is negative
-    const float scale = amax > 1e-12f ? amax : 1e-12f;
+    amax = lt_bits_f32(lt_redux_max(lt_f32_bits(amax)));  // none is negative
+    if (amax < 3.4e38f) amax = gate_divide(amax, 448.0f, 1.0f / 448.0f);
+    const float scale = amax > 1e-12f ? amax : 1e-12f, by = 1.0f / scale;
     LT_UNROLL(CHUNKS)
-    for (int c = 0; c < CHUNKS; c++)
-        if (c % 2 == half)
-            *(u32 *)(to + 64 * c + 2 * lane) = lt_e4m3x2_f16x2(lt_pack_e4m3(v[c][0] / scale, v[c][1] / scale));
+    for (int c = 0; c < CHUNKS; c++) {
+        const u32 two = lt_pack_e4m3(gate_divide(v[c][0], scale, by), gate_divide(v[c][1], scale, by));
+        *(u32 *)(to + 64 * c + 2 * lane) = lt_e4m3x2_f16x2(two);
+    }
     return scale;
 }
 
-// Adds a chunk to the sums of slices g, of `most` that lie `apart` rows from each other.
-LT_DEV void gate_multiply(float *sum, u32 (*a)[4], f16 (*slices)[ROW], int apart, int most, int chunk, int lane)
+// Adds a chunk, a product to each sum, for `most` tokens whose slices g lie two rows from each other.
+LT_DEV void gate_multiply(float (*sum)[4], u32 (*a)[4], f16 (*slices)[ROW], int most, int chunk, int lane)
 {
     const int g = lane / 4, t = lane % 4;
-    const f16 *const from = slices[g * apart] + chunk * 64 + t * 16;
+    const f16 *const from = slices[2 * g] + chunk * 64 + t * 16;
     uint4 first, second;
     first.x = first.y = first.z = first.w = 0, second = first;
     if (g < most) first = lt_ld128(from), second = lt_ld128(from + 8);
     const u32 b[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
     LT_UNROLL(PRODUCTS)
-    for (int j = 0; j < PRODUCTS; j++) lt_mma_m16n8k16_f16(sum, a[j], b + 2 * j, sum);
+    for (int j = 0; j < PRODUCTS; j++) lt_mma_m16n8k16_f16(sum[j], a[j], b + 2 * j, sum[j]);
 }
 
 LT_DEV int part_of(void) { return SPLIT > 1 ? (int)(blockIdx.x % SPLIT) : 0; }
@@ -112,20 +125,31 @@ LT_DEV void store4(float *to, const float *from)
 
 LT_DEV int is_state(int k, int column) { return (DEPTH == D || k < D) && (4 * COLS == WIDTH || column < WIDTH); }
 
-LT_DEV void state_load(float (*s)[4], const float *state, int k0, int column)  // state: of the block's first column
-{
-    LT_UNROLL(STEPS)
-    for (int i = 0; i < STEPS; i++) {
-        s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
-        if (is_state(k0 + i, column)) load4(s[i], state + (size_t)(k0 + i) * D + column);
-    }
-}
-
-LT_DEV void state_store(float *state, float (*s)[4], int k0, int column)
+// A block of a cluster keeps its state in shared memory until there are registers for it, which tiles have before.
+// from: a thread's first row.
+LT_DEV void state_ask(float *room, const float *from, int k0, int column)
 {
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++)
-        if (is_state(k0 + i, column)) store4(state + (size_t)(k0 + i) * D + column, s[i]);
+        if (is_state(k0 + i, column)) lt_cp_async16(room + i * 4 * THREADS, from + i * D);
+    lt_cp_commit();
+}
+
+LT_DEV void state_take(float (*s)[4], const float *room, const float *from, int k0, int column)
+{
+    if (SPLIT > 1) lt_cp_wait(0);
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
+        if (is_state(k0 + i, column)) load4(s[i], SPLIT > 1 ? room + i * 4 * THREADS : from + i * D);
+    }
+}
+
+LT_DEV void state_store(float *to, float (*s)[4], int k0, int column)  // to: a thread's first row
+{
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++)
+        if (is_state(k0 + i, column)) store4(to + i * D, s[i]);
 }
 
 // ---- q, k and v: a thread has a channel ----
@@ -168,7 +192,8 @@ LT_DEV float convolve(float *now, const float *tap, float x)
 typedef struct {
     uint4 packed[CHUNKS][2];
     float scale[2];  // of the product, for channels g and g + 8
-    float aside;     // of channel lane % 16: the decay's bias, or the norm's weight
+    float bias;      // of channel lane % 16: the decay's, or
+    bf16 weight;     // the norm's
 } gate_tile;
 
 LT_DEV int tile_of(int i, int head)
@@ -184,18 +209,21 @@ LT_DEV void tile_load(gate_tile *of, const gate_weight *w, const float *sw, cons
     LT_UNROLL(CHUNKS)
     for (int c = 0; c < CHUNKS && EARLY; c++) gate_load(of->packed[c], w, tile, c, lane);
     for (int j = 0; j < 2; j++) of->scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
-    of->aside = i < D / 16 ? dt_bias[head * D + d] : lt_bf16_f32(norm[part_of() * WIDTH + d]);
+    of->bias = 0.0f, of->weight = lt_f32_bf16(0.0f);
+    if (i < D / 16)
+        of->bias = dt_bias[head * D + d];
+    else
+        of->weight = norm[part_of() * WIDTH + d];
 }
 
-// f_a and g_a of all tokens, half a slice a warp, those without inputs and tiles first. x: of the first token.
+// f_a and g_a of all tokens, a slice a warp, the last warps first. x: of the first token.
 LT_DEV void slices_make(gate_value (*slices)[ROW], float *scale, const bf16 *x)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     LT_UNROLL(1)
-    for (int i = ALL - 1 - warp; i < 4 * TOKENS; i += ALL) {
-        const bf16 *const from = x + (size_t)(i / 4) * STRIDE + CHANNELS + i / 2 % 2 * K;
-        const float of = gate_slice(slices[i / 2], from, i % 2, lane);
-        if (lane == 0 && i % 2 == 0) scale[i / 2] = of;
+    for (int i = ALL - 1 - warp; i < 2 * TOKENS; i += ALL) {
+        const float of = gate_slice(slices[i], x + (size_t)(i / 2) * STRIDE + CHANNELS + i % 2 * K, lane);
+        if (lane == 0) scale[i] = of;
     }
 }
 
@@ -205,64 +233,76 @@ LT_DEV void gates_multiply(float *tokens, gate_value (*slices)[ROW], const float
                            u32 (*parts)[PRODUCTS][4], const gate_tile *of, int i, int t0, int head)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, which = i / (D / 16);
-    float sum[2][4] = {{0}};  // of even and of odd chunks, which need not wait for each other
+    float sum[4][4] = {{0}};  // products that do not wait for each other
     LT_UNROLL(EARLY ? CHUNKS : 2)
     for (int c = 0; c < CHUNKS; c++) {
         uint4 packed[2];
         u32 late[PRODUCTS][4];
         if (!EARLY) gate_load(packed, w, tile_of(i, head), c, lane), gate_unpack(late, packed);
-        gate_multiply(sum[c % 2], EARLY ? parts[c] : late, slices + 2 * t0 + which, 2, TOKENS - t0, c, lane);
+        gate_multiply(sum + c * PRODUCTS % 4, EARLY ? parts[c] : late, slices + 2 * t0 + which, TOKENS - t0, c, lane);
     }
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         const int m = t0 + 2 * t + j % 2, d = i % (D / 16) * 16 + g + j / 2 * 8;
         if (m >= TOKENS) continue;
-        const float product = (sum[0][j] + sum[1][j]) * (scale[2 * m + which] * of->scale[j / 2]);
+        const float dot = sum[0][j] + sum[1][j] + (sum[2][j] + sum[3][j]);
+        const float product = dot * (scale[2 * m + which] * of->scale[j / 2]);
         tokens[m * TOKEN + 4 * d + (which == 0 ? DECAY : FACTOR)] = lt_bf16_f32(lt_f32_bf16(product));
     }
 }
 
 // Tile i of the block: decays of f, factors of the norm of g. A warp has one.
-LT_DEV void gates_make(float *tokens, gate_value (*slices)[ROW], const float *scale, const gate_weight *w,
-                       u32 (*parts)[PRODUCTS][4], const gate_tile *of, float rate, int i, int head)
+LT_DEV void gates_finish(float *tokens, const gate_tile *of, float rate, int i)
 {
     const int lane = threadIdx.x % 32, d = i % (D / 16) * 16 + lane % 16;
     LT_UNROLL(1)
-    for (int t = 0; t < TOKENS; t += 8) gates_multiply(tokens, slices, scale, w, parts, of, i, t, head);
-    __syncwarp();
-    LT_UNROLL(1)
     for (int m = lane / 16; m < TOKENS; m += 2) {
         float *const at = tokens + m * TOKEN + 4 * d + (i < D / 16 ? DECAY : FACTOR);
-        const float share = lt_sigmoid(i < D / 16 ? rate * (*at + of->aside) : *at);
-        *at = i < D / 16 ? lt_exp(-5.0f * share) : of->aside * share;
+        const float share = lt_sigmoid(i < D / 16 ? rate * (*at + of->bias) : *at);
+        *at = i < D / 16 ? lt_exp(-5.0f * share) : lt_bf16_f32(of->weight) * share;
     }
 }
 
-// Beta, of a token a helper's thread, and zeros behind the head's channels.
-LT_DEV void rest_make(float *tokens, bf16 logit)
+// Slices are there for the tiles, and q and k for their norms: each without the other, where the warps are others.
+LT_DEV void inputs_meet(int has_tile, int turn)
 {
-    const int j = threadIdx.x - THREADS;
-    if (j < TOKENS) tokens[j * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
-    for (int i = j; i < 4 * TOKENS * (DEPTH - D); i += 32 * HELPERS)
+    if (!APART) {
+        __syncthreads();
+    } else if (has_tile) {
+        lt_bar_sync(SLICED, 32 * (GATES + 2));
+    } else if (turn > 1) {
+        lt_bar_arrive(CONVOLVED, 32 * (ALL - GATES));
+    } else {
+        lt_bar_arrive(SLICED, 32 * (GATES + 2));
+        lt_bar_sync(CONVOLVED, 32 * (ALL - GATES));
+    }
+}
+
+// Beta, of a token a thread, and zeros behind the head's channels. A warp has them.
+LT_DEV void rest_make(float *tokens, bf16 logit, int lane)
+{
+    if (lane < TOKENS) tokens[lane * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
+    for (int i = lane; i < 4 * TOKENS * (DEPTH - D); i += 32)
         tokens[i / (4 * (DEPTH - D)) * TOKEN + 4 * D + i % (4 * (DEPTH - D))] = 0.0f;
 }
 
 // ---- a token ----
 
-// One of the sums of a token's queries and keys. A warp has one.
-LT_DEV void token_scale(float *token, int which, int lane)
+// The norms of its queries and keys, and their product. A warp has one.
+LT_DEV void token_scales(float *token, int lane)
 {
-    float sum = 0.0f;
+    float queries = 0.0f, keys = 0.0f, product = 0.0f;
     LT_UNROLL(LANES)
     for (int i = 0; i < LANES; i++) {
         const int k = lane + 32 * i;
         if (k >= D) continue;
         const float query = token[4 * k + QUERY], key = token[4 * k + KEY];
-        sum = fmaf(which == KEY_SCALE ? key : query, which == QUERY_SCALE ? query : key, sum);
+        queries = fmaf(query, query, queries), keys = fmaf(key, key, keys), product = fmaf(query, key, product);
     }
-    sum = lt_warp_sum(sum);
-    if (which != PRODUCT) sum = 1.0f / sqrtf((sum + 1e-6f) * (which == KEY_SCALE ? 1.0f : (float)D));
-    if (lane == 0) token[which] = sum;
+    queries = lt_warp_sum(queries), keys = lt_warp_sum(keys), product = lt_warp_sum(product);
+    const float norm = 1.0f / sqrtf(lane == 0 ? (queries + 1e-6f) * (float)D : keys + 1e-6f);
+    if (lane == 0) token[QUERY_SCALE] = norm, token[PRODUCT] = product;
+    if (lane == 1) token[KEY_SCALE] = norm;
 }
 
 // Its decay, and the two dots with the state: a warp's. In its butterfly a lane keeps half of what it has.
@@ -360,10 +400,12 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
     LT_SHARED1(float, scale, 2 * TOKENS);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x / SPLIT, part = part_of();
     const int is_helper = warp >= WARPS, turn = ALL - 1 - warp, channel = channel_of(head);
+    const int tile = APART ? warp - TAKEN : warp, has_tile = tile >= 0 && tile < GATES;
     const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.y * TOKENS;
+    float *const early = tokens + TOKENS * TOKEN + 4 * threadIdx.x;
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
-    float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
+    float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH + k0 * D + column;
     float *const past = window + ((i64)from * CHANNELS + channel) * 4;
     float tap[4] = {0}, now[4] = {0}, s[STEPS][4], rate = 0.0f;
     bf16 in[TOGETHER], logit = lt_f32_bf16(0.0f);
@@ -374,22 +416,18 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
         load4(tap, taps + (size_t)channel * 4);
         load4(now, past);
     }
-    if (from >= 0 && !is_helper) state_load(s, mine, k0, column);
-    if (warp < GATES) {
-        tile_load(&of, w, sw, dt_bias, norm, warp, head);
+    if (SPLIT > 1 && from >= 0 && !is_helper) state_ask(early, mine, k0, column);
+    if (has_tile) {
+        tile_load(&of, w, sw, dt_bias, norm, tile, head);
         rate = a_log[head];
     }
     lt_pdl_wait();
     lt_pdl_launch();
     x += row * STRIDE;
-    if (is_helper && threadIdx.x - THREADS < TOKENS)
-        logit = x[(size_t)(threadIdx.x - THREADS) * STRIDE + CHANNELS + 2 * K + head];
+    if (turn == 1 && lane < TOKENS) logit = x[(size_t)lane * STRIDE + CHANNELS + 2 * K + head];
     if (channel >= 0) inputs_read(in, x + channel, 0);
-    if (warp < GATES) {  // while x comes
-        LT_UNROLL(CHUNKS)
-        for (int c = 0; c < CHUNKS && EARLY; c++) gate_unpack(parts[c], of.packed[c]);
-        rate = lt_exp(rate);
-    }
+    if (SPLIT > 1) lt_cluster_wait();
+    if (has_tile) rate = lt_exp(rate);  // while x comes
     slices_make(slices, scale, x);
     if (own < 0) return;
     LT_UNROLL(1)
@@ -397,12 +435,18 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
         if (TOKENS > TOGETHER && t > 0 && t % TOGETHER == 0) inputs_read(in, x + channel, t);
         tokens[t * TOKEN + word_of_channel()] = convolve(now, tap, lt_bf16_f32(in[t % TOGETHER]));
     }
-    __syncthreads();
-    if (warp < GATES) gates_make(tokens, slices, scale, w, parts, &of, rate, warp, head);
-    if (is_helper) rest_make(tokens, logit);
-    for (int i = turn; i < 3 * TOKENS; i += ALL)
-        token_scale(tokens + i / 3 * TOKEN, i % 3 == 0 ? KEY_SCALE : QUERY_SCALE - 1 + i % 3, lane);
-    if (SPLIT > 1) lt_cluster_wait();
+    LT_UNROLL(CHUNKS)
+    for (int c = 0; c < CHUNKS && EARLY && has_tile; c++) gate_unpack(parts[c], of.packed[c]);
+    inputs_meet(has_tile, turn);
+    LT_UNROLL(1)
+    for (int t = 0; t < TOKENS && has_tile; t += 8)
+        gates_multiply(tokens, slices, scale, w, parts, &of, tile, t, head);
+    if (!is_helper) state_take(s, early, mine, k0, column);
+    __syncwarp();
+    if (has_tile) gates_finish(tokens, &of, rate, tile);
+    if (turn == 1) rest_make(tokens, logit, lane);
+    LT_UNROLL(1)
+    for (int t = turn; t < TOKENS; t += ALL) token_scales(tokens + t * TOKEN, lane);
     __syncthreads();
     y += (row * HEADS + head) * D + part * WIDTH;
     LT_UNROLL(1)
