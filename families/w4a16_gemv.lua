@@ -9,6 +9,13 @@ local PAIR <const> = 128  -- k of a unit: two chunks of 64, whose scales fill a 
 
 local function pairs_of(s) return tile.ceil(s.K, PAIR) end
 
+-- Scales on codes: few rows for a block, where there is room; several are found in the L1 too.
+local function brings_well(s, v, dev)
+    local stages = tile.can_stage(s, v, dev)
+    if v.late == 1 or s.M == 1 then return v.block == (stages and 1 or 0) end
+    return v.block == 0 or v.block == 1 and s.M <= 4 and stages
+end
+
 return family("w4a16_gemv", {
     rev = 2,
     maths = "y[m,n] = bf16(sw[n] * sum over k of e2m1(w[n,k]) * ws[n,k/16] * x[m,k])",
@@ -32,23 +39,28 @@ return family("w4a16_gemv", {
     knobs = {
         { "late", 1, 0 },             -- scales multiply sums of 16 products, or codes
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
-        { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
-        { "groups", 1, 2, 4 },        -- groups of such warps in a block
+        { "split", 16, 8, 4, 2, 1 },  -- warps of a block, or blocks of a cluster, that share one K
+        { "groups", 1, 2, 4, 8 },     -- groups of such warps in a block
         { "unroll", 2, 3 },           -- units on their way to a warp
         { "parts", 1, 2, 4 },         -- blocks that share one K
-        { "block", 1, 0 },            -- x brought to shared memory, or loaded by each warp
+        { "block", 1, 0, 2 },         -- x brought by a block, by each warp, by a cluster
     },
     class = function(_, v)
         return ("mma.bf16_%s_%dx%d"):format(v.late == 1 and "sums" or "codes", v.parts, v.split)
     end,
     keep = function(s, v, dev)
-        return (v.late == 0 or v.split < 16)            -- a row of x for few tiles
+        if v.block == 2 then return tile.is_shared(s, v, pairs_of(s), dev) end
+        return v.groups <= 4
+            and (v.late == 0 or v.split < 16)            -- a row of x for few tiles
             and tile.is_streamed(s, v, dev)
             and tile.is_kept(s, v, pairs_of(s), dev)
-            and v.block == (tile.can_stage(s, v, dev) and 1 or 0)
+            and brings_well(s, v, dev)
     end,
 
+    template = function(_, v) return v.block == 2 and "w4a16_gemv_share" or "w4a16_gemv" end,
+
     launch = function(s, v)
+        if v.block == 2 then return tile.shared_launch(s, v) end
         return {
             grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
             shared = v.block * tile.staged(s.M, s.K, v),
@@ -66,8 +78,9 @@ return family("w4a16_gemv", {
         exact = true,
         samples = {
             { M = 1, N = 22, K = 16 }, { M = 1, N = 8726, K = 128 },
-            { M = 2, N = 96, K = 1552 },
+            { M = 2, N = 96, K = 1552 }, { M = 3, N = 22, K = 2064 },
             { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 2048 }, { M = 16, N = 288, K = 288 },
+            { M = 16, N = 72, K = 1072 },
         },
         real = {
             { M = 1, N = 8726, K = 4096 }, { M = 1, N = 4096, K = 2816 },

@@ -54,24 +54,26 @@ return family("w4a4_gemv", {
         { "mma", 2, 1 },              -- block-scaled FP4, or bf16
         { "late", 1, 0 },             -- scales multiply sums of 16 products, or codes
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
-        { "split", 16, 8, 4, 2, 1 },  -- warps of a block that share one K
-        { "groups", 1, 2, 4 },        -- groups of such warps in a block
+        { "split", 16, 8, 4, 2, 1 },  -- warps of a block, or blocks of a cluster, that share one K
+        { "groups", 1, 2, 4, 8 },     -- groups of such warps in a block
         { "unroll", 2, 3, 4 },        -- units on their way to a warp
         { "parts", 1, 2, 4 },         -- blocks that share one K
-        { "block", 1, 0 },            -- x unpacked once a block, or by each warp
+        { "block", 1, 0, 2 },         -- x unpacked by a block, by each warp, by a cluster
     },
     class = function(_, v) return ("%s_%dx%d"):format(kind(v), v.parts, v.split) end,
     keep = function(s, v, dev)
-        return (v.mma == 1 or dev.nvf4 and v.late == 0)
+        if v.block == 2 then return v.mma == 1 and tile.is_shared(s, v, pairs_of(s), dev) end
+        return v.groups <= 4 and (v.mma == 1 or dev.nvf4 and v.late == 0)
             and (v.late == 0 or v.split < 16)  -- a row of x for few tiles
             and (v.mma == 1 and tile.is_streamed(s, v, dev)
                 or v.mma == 2 and v.tiles * v.unroll * tile.halves(s.M) <= 8 and v.unroll ~= 3)
             and tile.is_kept(s, v, pairs_of(s), dev)
             and unpacks_well(s, v, dev)
     end,
-    template = function(_, v) return TEMPLATES[v.mma] end,
+    template = function(_, v) return v.block == 2 and "w4a4_gemv_share" or TEMPLATES[v.mma] end,
 
     launch = function(s, v)
+        if v.block == 2 then return tile.shared_launch(s, v) end
         return {
             grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
             shared = v.block * tile.staged(s.M, s.K, v),
@@ -89,7 +91,9 @@ return family("w4a4_gemv", {
         exact = true,
         samples = {
             { M = 1, N = 22, K = 16 }, { M = 2, N = 768, K = 256 }, { M = 2, N = 96, K = 1552 },
+            { M = 3, N = 22, K = 2064 },
             { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 1024 }, { M = 16, N = 256, K = 768 },
+            { M = 16, N = 72, K = 1072 },
         },
         real = {
             { M = 1, N = 4096, K = 4096 }, { M = 1, N = 24576, K = 4096 },

@@ -33,21 +33,26 @@ function tile.scratch(s, v)
     }
 end
 
+local function is_divided(s, v, units, dev)
+    local segments = v.split * v.parts
+    local warps = tile.ceil(tile.count(s.N), v.tiles) * segments
+    local could_split = units >= 2 * segments * v.unroll and segments < 64
+    return (v.tiles > 1 or tile.count(s.N) < 16 * dev.sms)     -- many: long streams
+        and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
+        and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight
+        and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
+end
+
 -- v.tiles a warp, v.split warps and v.parts blocks for one K, v.unroll units in flight. Wanted: 8
 -- to 32 warps a multiprocessor, each with a whole load to begin with, and a block for each
 -- multiprocessor.
 function tile.is_kept(s, v, units, dev)
-    local segments, warps_a_block = v.split * v.parts, tile.warps(v)
-    local warps = tile.ceil(tile.count(s.N), v.tiles) * segments
-    local could_split = units >= 2 * segments * v.unroll and segments < 64
+    local warps_a_block = tile.warps(v)
     local shared = v.split > 1 and warps_a_block * v.tiles * tile.halves(s.M) * WARP_SUMS or 0
     return warps_a_block >= 4 and warps_a_block <= 16
         and shared <= STATIC_SHARED
-        and (v.tiles > 1 or tile.count(s.N) < 16 * dev.sms)  -- many: long streams
         and (v.groups == 1 or warps_a_block == 4 or tile.blocks(s.N, v) * v.parts >= dev.sms)
-        and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
-        and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight
-        and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
+        and is_divided(s, v, units, dev)
 end
 
 -- What fp4_product.cut has registers for: one tile a warp, two where they are many; and blocks that
@@ -77,6 +82,30 @@ end
 function tile.can_stage(s, v, dev)
     local sums = tile.warps(v) * v.tiles * tile.halves(s.M) * WARP_SUMS
     return tile.has_room(tile.staged(s.M, s.K, v), sums, dev)
+end
+
+-- ---- a cluster whose blocks have a share of K each (fp4_share.cut) ----
+
+local function share_staged(s, v)
+    return tile.staged(s.M, tile.ceil(tile.ceil(s.K, PAIR), v.split) * PAIR, v)
+end
+
+-- v.split blocks of v.groups warps: several rows, of which a block brings its share for as many
+-- tiles. What is kept for one row is kept for all.
+function tile.is_shared(s, v, units, dev)
+    local sums = tile.ceil(v.groups, v.split) * v.split * tile.halves(s.M) * WARP_SUMS
+    return s.M > 1 and v.late == 0 and v.tiles == 1 and v.parts == 1
+        and v.unroll == (units == 3 * v.split and 3 or 2)  -- three are asked for at once
+        and v.split > 1 and v.split <= dev.cluster and (v.groups == 8 or v.groups == 4)
+        and is_divided(s, v, units, dev)
+        and share_staged(s, v) + sums + SPARE <= dev.shared
+end
+
+function tile.shared_launch(s, v)
+    return {
+        grid = { tile.ceil(tile.count(s.N), v.groups) * v.split, 1, 1 }, cluster = v.split,
+        block = 32 * v.groups, shared = share_staged(s, v),
+    }
 end
 
 return tile
