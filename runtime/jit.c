@@ -393,6 +393,9 @@ static int settle(build_round *t, size_t i, int failed, const lt_err *err)
     request *r = &t->requests[i];
     b->report = r->report;
     b->err = failed ? *err : (lt_err){{0}};
+    if (!failed && !t->dev)
+        failed = lt_cubin_digest(lt_bytes_view(&r->entry.image), &r->report.facts, b->report.code,
+                                 &b->err);
     if (!failed && t->dev)
         failed = t->dev->ops->load(t->dev, &b->source, lt_bytes_view(&r->entry.image), &b->kernel,
                                    &b->err);

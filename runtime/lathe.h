@@ -154,8 +154,8 @@ typedef struct {
     double compile_ms; /* 0 from the cache */
     lt_facts facts;    /* zero on the CPU device */
     char key[65];      /* of the entry; empty on the CPU device */
-    char code[17];     /* lt_jit_load's: 16 hex of the machine code's SHA-256, whatever the kernel's
-                          name; else empty */
+    char code[17];     /* 16 hex of the machine code's SHA-256, whatever the kernel's name; empty on
+                          the CPU device, and where lt_jit_build loads */
 } lt_jit_report;
 
 typedef struct {
