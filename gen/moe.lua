@@ -20,9 +20,6 @@ function moe.slots(s) return s.M * s.TOPK end
 
 function moe.units(s) return tile.ceil(s.K, PAIR) end
 
--- Columns of the mma: the slots that one reading of an expert serves.
-function moe.columns(s, v) return v.join == 1 and s.M or 1 end
-
 function moe.serves(s)
     if s.M > 16 then return nil, "more than 16 rows: a GEMM's work" end
     if s.N % 16 ~= 0 then return nil, "an expert's rows are no whole number of 16-row tiles" end

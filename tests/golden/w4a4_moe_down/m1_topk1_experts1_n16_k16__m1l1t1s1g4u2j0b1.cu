@@ -10,7 +10,8 @@ enum {
     WARPS = SPLIT * GROUPS,       // of a block
     PARTS = 1,
     ALL_TILES = N / 16,           // of an expert
-    COLUMNS = JOIN ? M : 1,       // slots that one reading serves
+    MOST = LATE ? 2 : 4,
+    COLUMNS = !JOIN ? 1 : M < MOST ? M : MOST,  // slots that one reading serves  ORDER COLUMNS
     ROWS = COLUMNS
 };
 // Scales multiply sums of 16 products. The columns of an mma are two rows of x, each four times: where lane (g, t) has
@@ -82,8 +83,9 @@ LT_DEV void quads_meet(float *mine, const float *sum, int t, int rows)
     }
 }
 
+LT_DEV int fp4_staged(int rows) { return ROWS > 1 ? (rows + 1) / EACH * EACH : 1; }  // the last pass has a row of zeros
 LT_DEV int fp4_row(int g) { return ROWS == 1 ? 0 : g % 2; }  // of a pass, that lane (g, t) gives
-LT_DEV int fp4_gives(int g, int t) { return g / 2 == t; }  // does it?
+LT_DEV int fp4_gives(int g, int t, int rows) { return g / 2 == t; }  // does it?
 LT_DEV int fp4_chunk_of(int c, int g) { return BOTH ? g % 2 : c; }  // whose x it gives
 LT_DEV int fp4_sum_row(int j, int t) { return j / 2 * 4 + t; }
 LT_DEV int fp4_sum_channel(int j) { return j % 2; }  // 0: row g of the tile, 1: row g + 8
@@ -169,7 +171,7 @@ enum {
     WIDE = UNITS * 128,                    // of a row in shared memory
     STRIDE = WIDE + 8,                     // eight lanes' 16 bytes lie in different banks
     THREADS = 32 * WARPS,
-    PLACES = STAGED * (WIDE / 16),         // groups of 16 in shared memory; zeros stand behind them
+    PLACES = STAGED * (WIDE / 16),         // groups of 16 in shared memory at most; zeros stand behind them
     AT_ONCE = PLACES > THREADS ? 2 : 1     // that a thread asks for before it stores one
 };
 
@@ -238,23 +240,25 @@ LT_DEV void stage_get16(u32 *b, const bf16 *at)
     b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
 }
 
+LT_DEV int stage_places(const x_rows *x) { return fp4_staged(x->rows) * (WIDE / 16); }  // that are needed
+
 LT_DEV void stage_ask(x_raw *got, const x_rows *x, int from)  // the thread's groups from, from + THREADS ..
 {
     LT_UNROLL(AT_ONCE)
     for (int i = 0; i < AT_ONCE; i++) {
         const int place = from + i * THREADS;
-        got[i] = x_ask(x, place < PLACES ? place / (WIDE / 16) : ROWS, place % (WIDE / 16) * 16);
+        got[i] = x_ask(x, place < stage_places(x) ? place / (WIDE / 16) : ROWS, place % (WIDE / 16) * 16);
     }
 }
 
-LT_DEV void stage_put(bf16 *rows, const x_raw *got, int from)
+LT_DEV void stage_put(bf16 *rows, const x_raw *got, const x_rows *x, int from)
 {
     LT_UNROLL(AT_ONCE)
     for (int i = 0; i < AT_ONCE; i++) {
         const int place = from + i * THREADS;
         u32 b[8];
         x_bf16(b, got[i]);
-        if (place < PLACES) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
+        if (place < stage_places(x)) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
     }
 }
 
@@ -262,10 +266,10 @@ LT_DEV void stage_put(bf16 *rows, const x_raw *got, int from)
 LT_DEV void stage(bf16 *rows, x_raw *got, const x_rows *x)
 {
     const u32 zeros[8] = {0};
-    stage_put(rows, got, threadIdx.x);
-    for (int from = threadIdx.x + AT_ONCE * THREADS; from < PLACES; from += AT_ONCE * THREADS) {
+    stage_put(rows, got, x, threadIdx.x);
+    for (int from = threadIdx.x + AT_ONCE * THREADS; from < stage_places(x); from += AT_ONCE * THREADS) {
         stage_ask(got, x, from);
-        stage_put(rows, got, from);
+        stage_put(rows, got, x, from);
     }
     if (threadIdx.x == THREADS - 1) stage_put16(rows, STAGED, 0, zeros);
     __syncthreads();
@@ -287,7 +291,7 @@ LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, con
         for (int p = 0; p < PASSES; p++) {
             if (p * EACH >= x->rows) break;
             if (c == 0 || !BOTH) {
-                const int row = fp4_gives(g, t) ? p * EACH + fp4_row(g) : ROWS;
+                const int row = fp4_gives(g, t, x->rows) ? p * EACH + fp4_row(g) : ROWS;
                 if (BLOCK) stage_get16(b, rows + place + (step ? p * EACH * STRIDE + c * 64 : 0));
                 else x_bf16(b, x_ask(x, row, unit * 128 + fp4_chunk_of(c, g) * 64 + t * 16));
             }
@@ -301,7 +305,7 @@ LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, con
 LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows, const x_rows *x, int first,
                          int count, int lane)
 {
-    const int g = lane / 4, t = lane % 4, step = fp4_gives(g, t) ? 128 : 0;
+    const int g = lane / 4, t = lane % 4, step = fp4_gives(g, t, x->rows) ? 128 : 0;
     int place = step ? fp4_row(g) * STRIDE + first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STAGED * STRIDE;
     float sum[TILES][SUMS] = {0};
     LT_UNROLL(1)
@@ -318,8 +322,12 @@ LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
 }
+enum {  // blocks of a multiprocessor: of 28 or 24 warps with join; of 32 where slots of several rows follow each other
+    LONG = UNITS > 4 * SPLIT,  // else all units of a share are in registers at once
+    BLOCKS = JOIN ? (LATE ? 28 : 24) / WARPS : M > 1 && !LATE && LONG ? 32 / WARPS : RESIDENT
+};
 
-LT_KERNEL(32 * WARPS, RESIDENT)
+LT_KERNEL(32 * WARPS, BLOCKS)
 w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
@@ -345,7 +353,7 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
     lt_pdl_wait();
     lt_pdl_launch();
     if (live == 0) return;
-    for (int from = 0; from < slots; from += COLUMNS) {  // once, but where a row chose the expert twice
+    for (int from = 0; from < slots; from += COLUMNS) {  // once, but where more slots chose the expert
         const int columns = slots - from < COLUMNS ? slots - from : COLUMNS;
         const x_rows rows_of = {x, xs, list + from, columns};
         float total[TILES][TOTALS];
