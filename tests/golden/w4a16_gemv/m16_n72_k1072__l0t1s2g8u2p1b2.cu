@@ -58,8 +58,9 @@ enum {
     TOTALS = SUMS
 };
 
+LT_DEV int fp4_staged(int rows) { return PASSES > 1 ? (rows + 7) / EACH * EACH : rows; }
 LT_DEV int fp4_row(int g) { return g; }                                         // of a pass, that lane (g, t) gives
-LT_DEV int fp4_gives(int g, int t) { return PASSES > 1 || g < ROWS; }  // does it?
+LT_DEV int fp4_gives(int g, int t, int rows) { return PASSES > 1 || g < rows; }  // does it?
 LT_DEV int fp4_chunk_of(int c, int g) { return c; }  // whose x it gives
 LT_DEV int fp4_sum_row(int j, int t) { return j / 4 * 8 + 2 * t + j % 2; }
 LT_DEV int fp4_sum_channel(int j) { return j / 2 % 2; }  // 0: row g of the tile, 1: row g + 8
