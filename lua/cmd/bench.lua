@@ -78,12 +78,13 @@ end
 
 -- Appends a row for each variant of a job. made: its case, if there is one already.
 local function run_job(target, job, options, seed, rows, made)
-    local list = ask.variants(target, job.family, job.shape, options)
+    local list, origin = ask.variants(target, job.family, job.shape, options)
     local c <close> = made or case_of(job, seed)
     local copies <close> = cold.copies(target, c)
     for _, v in ipairs(list) do
         local kernel = choice.kernel(job.family, job.shape, v, target.arch, target.dev)
         rows[#rows + 1] = time(target, copies, kernel)
+        rows[#rows].chosen = origin and origin.from
     end
 end
 
@@ -107,6 +108,7 @@ local function bench_kernels(options)
         { "spread", "+-%", format = report.number }, { "bytes", "bytes" },
         { "gbps", "GB/s", format = report.number }, { "floor", "floor us", format = report.number },
         { "share", "% of floor", format = report.number },
+        options.planned and { "chosen", "chosen" } or nil,
     }, rows, { device = target.info.model, driver = target.info.driver, seed = seed })
     for _, sentence in ipairs(failed) do io.stderr:write("lathe: ", sentence, "\n") end
     return #failed > 0 and 1 or 0

@@ -94,18 +94,20 @@ function ask.check_variants(options, command)
     end
 end
 
--- The variants that are asked for, of a family at a shape whose M are the rows of a step.
+-- The variants that are asked for, of a family at a shape whose M are the rows of a step; and where
+-- a planned one comes from (pick.variant).
 function ask.variants(target, family, s, options)
-    local list
+    local list, origin
     if options.all then
         list = variant.kept(family, s, target.dev)
     elseif options.planned then
-        list = { (pick.variant(ask.know(target, {}), family, s, s.M or 1)) }
+        list = {}
+        list[1], origin = pick.variant(ask.know(target, {}), family, s, s.M or 1)
     else
         list = { choice.variant(family, s, target.dev, options.knobs) }
     end
     if #list == 0 then fault.usage(choice.no_variant(family, s, target.dev)) end
-    return list
+    return list, origin
 end
 
 local function mode_of(options, mode)

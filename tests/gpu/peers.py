@@ -1,10 +1,10 @@
 """python3 peers.py [--folder DIR] [--rows 1,2,4,8,16] [--only TEXT] [--seconds N] [--out FILE]
     [--dry]
 
-Our kernels, in the variants that plans take, beside those that come with PyTorch, Triton and CuPy,
-on one GPU. All contenders at a shape are captured in CUDA graphs of one process, of as many nodes,
-which go round over the same copies of the inputs (256 MB or more, so that weights are cold), and
-are replayed in turn: two blocks of 15 replays each; us is the median of the 30 over the nodes.
+Our kernels, in the variants that plans take, beside those that come with PyTorch and Triton, on one
+GPU. All contenders at a shape are captured in CUDA graphs of one process, of as many nodes, which
+go round over the same copies of the inputs (256 MB or more, so that weights are cold), and are
+replayed in turn: two blocks of 15 replays each; us is the median of the 30 over the nodes.
 Nothing is timed whose output was not looked at: ours must agree with a formula in PyTorch, a
 peer's be finite. A peer that fails is a line of the table, not its end; where it takes the process
 with it, or hangs, another process goes on. Peers that search for long come last.

@@ -153,15 +153,6 @@ def topk(copies, _):
     return [lambda a=a: torch.topk(a["score"], 512, sorted=False) for a in copies]
 
 
-def argpartition(copies, _):
-    import cupy
-
-    def call(a):
-        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            return torch.from_dlpack(cupy.argpartition(cupy.from_dlpack(a["score"]), -512, axis=-1))
-    return [lambda a=a: call(a) for a in copies]
-
-
 def searches(peer):
     """Does a peer try so many kernels that it takes seconds a shape? Such ones run with one row."""
     return peer.startswith("Inductor")
@@ -203,7 +194,7 @@ FAMILIES = {
                          {"Inductor": inductor(routed)}),
     "dsa_topk": Family(("score",), {"score": "normal", "positions": "last", "slots": "zeros"},
                        lambda a: {"ids": highest(a["score"]).sort().values},
-                       {"torch.topk": topk, "cupy.argpartition": argpartition}),
+                       {"torch.topk": topk}),  # cupy.argpartition cannot be captured
 }
 SIZES = {"rms_norm": "K", "swiglu_clamp": "N", "mhc_pre": "H", "moe_router": ("N", "TOPK", "K"),
          "dsa_topk": ("K", "POOLS")}  # besides M; others have N and K

@@ -2,8 +2,9 @@
 # times.sh [FOLDER [ROWS..]]: times each shape of times.txt beside its limit, its floor, the card's
 # share of its own floor and the fastest peer, for so many rows (1); a table in Markdown, then what
 # is above its limit or behind its peer. FOLDER holds the lathe of `make dist` (default: where this
-# script lies); TABLE stands for times.txt. The variants are those that plans take. References are
-# computed ahead, on other cores, while the GPU has one kernel at a time.
+# script lies); TABLE stands for times.txt. The variants are those that plans take; those that were
+# never measured at their shape are named. References are computed ahead, on other cores, while the
+# GPU has one kernel at a time.
 set -u
 folder=$(realpath "${1:-$(dirname "$0")}")
 table=$(realpath "${TABLE:-$(dirname "$0")/times.txt}")
@@ -34,6 +35,7 @@ row() {
         }
         $1 ~ /__/ && $2 > 0 {
             us = $2
+            if ($8 != "exact") print $1 >>"unmeasured"
             if (m > 1) limit = "-"
             if (m > 4) target = "-"
             if (limit > 0) of_limit = sprintf("%.2f", us / limit)
@@ -83,6 +85,7 @@ time_all() {
 
 mapfile -t about < <(launches | cut -d' ' -f1-6)
 mapfile -t shapes < <(launches | cut -d' ' -f7-)
+: >unmeasured
 benches=() turns=() prepared=0 ahead=$(($(nproc) / 4))
 echo "| kernel | TP | us | +-% | limit | us / limit | target | floor us | % of floor | card's % |" \
     "best peer us | us / peer |"
@@ -91,6 +94,8 @@ time_all | tee timed
 rows_timed=$(wc -l <timed)
 echo
 echo "$rows_timed of $(launches | wc -l) rows"
+echo "$(wc -l <unmeasured) in variants that were not measured at their shape (lathe tune)"
+sed 's/^/  /' unmeasured
 awk -F' *[|] *' '$7 > 1 { n++ } END { print n + 0, "above their limit" }' timed
 awk -F' *[|] *' '$2 ~ /^w(4a16|8a8)_gemv/ && $8 > 0 && $4 > $8 { n++ }
     END { print n + 0, "W4A16 and W8A8 products of up to 4 rows above their target" }' timed
