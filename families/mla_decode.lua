@@ -9,35 +9,51 @@ local paged = require("gen.paged")
 
 local TILE <const> = 16      -- tokens: rows of m16n8k16
 local OCTET <const> = 8      -- heads: its columns
-local WARPS <const> = 16
-local WAVE <const> = 132     -- blocks of which each has a multiprocessor of an H200
+local WARPS <const> = 20     -- of a block, at most
+local ROOM <const> = 112     -- blocks in clusters of 16: seven GPCs of an H200 have one each
 local LEAST <const> = 101376 -- bytes that every arch has
 local MOST <const> = 32      -- parts
-local STATIC <const> = 5120  -- bytes of rows of the cache, and what doesn't grow
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function group(v) return OCTET * v.octets end
 local function groups(s, v) return ceil(s.HEADS, group(v)) end
 local function tiles(s) return ceil(s.WIDTH, TILE) end
+local function most(s, v) return ceil(tiles(s), v.parts) end  -- tiles of a block
 
--- Latents, the parts' sums of y, z of the pieces of D.
+-- A warp for each tile, and one more than there are 32 columns of y.
+local function warps(s, v)
+    return math.min(math.max(most(s, v), s.D // v.slices // 32 + 1), WARPS)
+end
+
+-- Is the block table of a sequence brought to shared memory? Else each token's entry is looked up.
+local function brings_table(s) return s.PAGES % 4 == 0 and s.PAGES <= 2048 end
+
+-- Latents, the parts' shares of y, queries, p.
 local function shared(s, v)
-    local tokens, outputs = ceil(tiles(s), v.parts) * TILE, group(v) * (s.D // v.slices)
-    local pieces = s.D % 256 == 0 and 4 or s.D % 128 == 0 and 2 or 1
-    return tokens * ceil(s.D, 128) * 128 + 4 * outputs
-        + 4 * group(v) * (pieces * ceil(tokens, 32) * 32 + 16)
+    return most(s, v) * TILE * (s.D + 16) + 4 * group(v) * (s.D // v.slices)
+        + group(v) * (2 * s.D + 32) + 4 * group(v) * (most(s, v) | 1) * TILE
 end
 
--- Is there room, and a lane for each token whose row of the cache is looked up?
-local function fits(s, v, most)
-    return shared(s, v) + 16 * group(v) * v.cluster + STATIC <= most
-        and ceil(tiles(s), v.parts) <= 2 * WARPS
+-- The rest: largest z and sum of p of each warp, what the parts are weighted by, the block table.
+local function static(s, v)
+    return 8 * warps(s, v) * group(v) + (20 * v.cluster + 24) * group(v)
+        + (brings_table(s) and 4 * s.PAGES or 0) + 1024
 end
+
+local function fits(s, v, bytes) return shared(s, v) + static(s, v) <= bytes end
 
 -- As many parts as there are tiles, up to n.
 local function parts_up_to(s, n)
     while n > tiles(s) do n = n // 2 end
     return n
+end
+
+-- Do clusters of 16 wait for each other, where fewer of them do more of the work?
+local function is_crowded(s, v, blocks, dev)
+    if v.cluster < 16 or blocks <= ROOM then return false end
+    local octets = v.parts > 16 and v.octets or v.octets + 1
+    local fewer = { octets = octets, parts = 16, cluster = 16, slices = 1 }
+    return octets <= math.min(3, groups(s, { octets = 1 })) and fits(s, fewer, dev.shared)
 end
 
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
@@ -52,7 +68,7 @@ local function id(s, i, random)
 end
 
 return family("mla_decode", {
-    rev = 2,
+    rev = 3,
     maths = "y[m,h] = sum over a in ids of softmax_a(QK^-0.5 q[m,h] . cache[a]) cache[a]",
 
     -- QK: width of a head before it was absorbed
@@ -99,14 +115,14 @@ return family("mla_decode", {
         return v.cluster == math.min(v.parts, dev.cluster)
             and (alone or v.parts == parts_up_to(s, 16)
                 or v.parts == parts_up_to(s, MOST) and v.octets < 3)
-            and v.octets <= groups(s, { octets = 1 })
-            and s.D % (64 * v.slices) == 0 and (v.slices == 1 or blocks <= WAVE)
+            and v.octets <= groups(s, { octets = 1 }) and not is_crowded(s, v, blocks, dev)
+            and s.D % (64 * v.slices) == 0 and (v.slices == 1 or blocks <= ROOM)
             and fits(s, v, dev.shared)
     end,
 
     launch = function(s, v)
         return {
-            grid = { v.parts, groups(s, v) * v.slices, s.M }, block = 32 * WARPS,
+            grid = { v.parts, groups(s, v) * v.slices, s.M }, block = 32 * warps(s, v),
             cluster = v.cluster > 1 and v.cluster or nil, shared = shared(s, v),
         }
     end,

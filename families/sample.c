@@ -15,6 +15,13 @@ static float lt_bits_f32(u32 bits)
     return x;
 }
 
+static u32 lt_f32_bits(float x)
+{
+    u32 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "templates/prelude/exact.h"
 

@@ -7,7 +7,8 @@ LT_DEV float lt_exp(float x)
 {
     x = x < -87.33654f ? -87.33654f : x;
     x = x > 88.72283f ? 88.72283f : x;
-    const float n = rintf(x * 0x1.715476p+0f);
+    const float shifted = x * 0x1.715476p+0f + 0x1.8p+23f; /* its last bits are the nearest integer */
+    const float n = shifted - 0x1.8p+23f;
     float r = fmaf(n, -0x1.62e4p-1f, x); /* log 2 in two parts: the first has 15 bits, so that n * it is exact */
     r = fmaf(n, -0x1.7f7d1cp-20f, r);
     float p = 0x1.6d10fcp-10f;
@@ -16,7 +17,7 @@ LT_DEV float lt_exp(float x)
     p = fmaf(p, r, 0x1.5554dep-3f);
     p = fmaf(p, r, 0.5f);
     p = fmaf(p, r * r, r);
-    const int whole = x == x ? (int)n : 0;
+    const int whole = (int)(lt_f32_bits(shifted) - 0x4b400000u);
     const int half = whole >> 1; /* 2^n as two powers: n reaches 128 */
     return (p + 1.0f) * lt_bits_f32((u32)(half + 127) << 23) * lt_bits_f32((u32)(whole - half + 127) << 23);
 }

@@ -1,44 +1,43 @@
-/* family mla_decode rev 2, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant o1p1c1s1, class mma.f16_1_1 */
+/* family mla_decode rev 3, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant o1p1c1s1, class mma.f16_1_1 */
 // A block has GROUP heads, a part of the ids in tiles of 16 and a slice of y's columns; the blocks of a cluster have
 // parts of the same heads and columns. Latents are in shared memory as they are; E4M3 is exact in f16, to which queries
 // are brought by a power of two.
-// z: a warp has a piece of the columns in some of the tiles: tokens are the 16-row operand, lane (g, t) taking bytes
-// 16 t .. of each 64. Softmax: a warp has a head; p is the sum of two f16. y: a warp has some columns of all tiles,
-// which are the 16-row operand, lane (g, t) taking four of them in the tokens t, t + 4, t + 8 and t + 12.
-// Then each block of a cluster gets its share of the outputs from all of them, and what they are parts of: nobody waits
-// for the others in front of that. Shares of several clusters meet in memory.
+// z: a warp finds and loads a tile, and multiplies one half of the columns while the other one lands: tokens are the
+// 16-row operand. With the block's largest z of a head they make p, the sum of two f16. y: a warp has some columns of
+// all tiles, which are the 16-row operand, lane (g, t) taking four of them in the tokens 2 t, 2 t + 1, 2 t + 8 and
+// 2 t + 9; the last warp has none and finds what the parts are weighted by.
+// Then each block of a cluster gets its share of the outputs from all of them: nobody waits for the others in front of
+// that. Shares of several clusters meet in memory.
 enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, OCTETS = 1, PARTS = 1, CLUSTER = 1, SLICES = 1 };
 enum {
-    WARPS = 16,
-    TILE = 16,                            // tokens
-    GROUP = 8 * OCTETS,                   // heads
+    TILE = 16,                             // tokens
+    GROUP = 8 * OCTETS,                    // heads
     TILES = (WIDTH + TILE - 1) / TILE,
-    MOST = (TILES + PARTS - 1) / PARTS,   // tiles of a block: blockIdx.x, + PARTS, ..
+    MOST = (TILES + PARTS - 1) / PARTS,    // tiles of a block: blockIdx.x, + PARTS, ..
     LEAST = TILES / PARTS,
-    TOKENS = MOST * TILE,
-    ROW = (D + 127) / 128 * 128,          // bytes between latents
-    CHUNKS = D / 64,
-    PIECES = CHUNKS % 4 == 0 ? 4 : CHUNKS % 2 == 0 ? 2 : 1,
-    TEAMS = WARPS / PIECES,               // of warps: each has every TEAMS-th tile
-    TURNS = (MOST + TEAMS - 1) / TEAMS,
-    PIECE = CHUNKS / PIECES,              // chunks
-    HALVES = CHUNKS % 4 == 0 ? 2 : 1,     // of a tile, that different warps load
-    PANEL = CHUNKS % 2 == 0 ? 128 : 64,   // bytes of a token that neighbours load
-    PANELS = D / PANEL / HALVES,
+    ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
+    QUERY = 2 * D + 32,                    // bytes between queries
+    HEAD = (MOST | 1) * TILE,              // words between heads' p
+    PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
+    LINES = 512 / PANEL,                   // tokens that a warp loads at once
+    UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
+    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together
+    STAGE = D / PANEL / STAGES,            // panels
     COLUMNS = D / SLICES,
-    SPANS = COLUMNS / 32,                 // of a warp's columns
-    EACH = (TOKENS + 31) / 32,            // tokens of a lane
-    LOADS = (MOST * HALVES + WARPS - 1) / WARPS,
-    LINE = 32 * EACH,                     // floats between the pieces' z of a head
-    HEAD = PIECES * LINE + 16,            // words between heads: z, and then p in its place
-    HEADS_EACH = (GROUP + WARPS - 1) / WARPS,
+    SPANS = COLUMNS / 32,                  // of a warp's columns
+    WANTED = MOST > SPANS ? MOST : SPANS + 1,
+    WARPS = WANTED < 20 ? WANTED : 20,
+    TURNS = (MOST + WARPS - 1) / WARPS,    // tiles of a warp
+    TAKERS = (GROUP + WARPS - 1) / WARPS,  // queries that a warp brings
+    ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
     OUTPUTS = GROUP * COLUMNS,
     SHARE = OUTPUTS / CLUSTER,
     MEETINGS = PARTS / CLUSTER,
     THREADS = 32 * WARPS,
-    OWN = (SHARE + THREADS - 1) / THREADS // outputs of a thread
+    RANKS = (CLUSTER + 3) / 4              // of the cluster, that a lane looks at
 };
 #define ALL 0xffffffffu
+#define LEAST_F32 -0x1.fffffep127f
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
@@ -62,180 +61,203 @@ LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }
 
-// The cache's row of a lane's token, of another one of its tile where that is skipped; live: which of the two tiles'
-// tokens are not.
-LT_DEV int find_row(u32 *live, int id, const i32 *block_table, int slot, int position)
+LT_DEV int find_block(const i32 *table, int slot, int page)
 {
-    const int lane = threadIdx.x % 32, block = page_block(block_table, slot, id < 0 || id > position ? -1 : id / PAGE);
+    return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES && table[page] < BLOCKS ? table[page] : -1;
+}
+
+// The cache's row of token lane % 16 of a tile, of another one where that is skipped; live: which are not.
+LT_DEV int find_row(u32 *live, int id, const i32 *table, int slot, int position)
+{
+    const int block = find_block(table, slot, id < 0 || id > position ? -1 : id / PAGE);
     const int row = block < 0 ? 0 : block * PAGE + id % PAGE;
-    *live = lt_ballot(ALL, block >= 0);
-    const u32 some = *live >> lane / TILE * TILE & 0xffff;
-    int first = 0;
-    LT_UNROLL(4)
-    for (int o = 8; o > 0; o >>= 1) first += (some >> first & ((1u << o) - 1)) == 0 ? o : 0;
-    const int other = (int)lt_shfl_u32(ALL, (u32)row, lane / TILE * TILE + (first & 15));
+    *live = lt_ballot(ALL, block >= 0) & 0xffff;
+    const int other = (int)lt_shfl_u32(ALL, (u32)row, (lt_ffs(*live) - 1) & 15);
     return block < 0 ? other : row;
 }
 
-// Pieces of 16 bytes change places, so that eight lanes that read two of each of four tokens, or four of each of two,
-// meet every bank once.
-LT_DEV int swizzle(int token) { return (token & 1) << 2 | (token & 2); }
-
-// A half of a tile.
-LT_DEV void load_tile(u8 *latents, const e4m3 *cache, const int *row, int half)
+// A panel of a tile; from: the lane's rows.
+LT_DEV void load_panel(u8 *latents, const e4m3 *const *from, int panel)
 {
-    const int lane = threadIdx.x % 32, token = lane / (PANEL / 16), at = lane % (PANEL / 16);
-    const e4m3 *const from = cache + half * PANELS * PANEL + at * 16;
-    LT_UNROLL(PANEL / 32)
-    for (int k = 0; k < PANEL / 32; k++) {
-        const e4m3 *const latent = from + (size_t)row[k * (512 / PANEL) + token] * D;
-        LT_UNROLL(PANELS)
-        for (int i = 0; i < PANELS; i++) {
-            const int piece = ((half * PANELS + i) * (PANEL / 16) + at) ^ swizzle(token);
-            lt_cp_async16(latents + (k * (512 / PANEL) + token) * ROW + piece * 16, latent + i * PANEL);
-        }
-    }
+    const int lane = threadIdx.x % 32, token = lane / (PANEL / 16), at = panel * PANEL + lane % (PANEL / 16) * 16;
+    LT_UNROLL(TILE / LINES)
+    for (int k = 0; k < TILE / LINES; k++) lt_cp_async16(latents + (k * LINES + token) * ROW + at, from[k] + at);
 }
 
-// Zeros for it, all of whose tokens are skipped.
-LT_DEV void clear_tile(u8 *latents, int half)
+// Zeros for a tile, all of whose tokens are skipped.
+LT_DEV void clear_tile(u8 *latents)
 {
-    const int lane = threadIdx.x % 32;
     uint4 zero;
     zero.x = zero.y = zero.z = zero.w = 0;
     LT_UNROLL(1)
-    for (int i = lane; i < TILE * ROW / HALVES / 16; i += 32) {
-        const int token = i / (ROW / HALVES / 16), piece = i % (ROW / HALVES / 16);
-        lt_st128(latents + token * ROW + half * (ROW / HALVES) + piece * 16, zero);
-    }
+    for (int i = threadIdx.x % 32; i < D; i += 32) lt_st128(latents + i / (D / 16) * ROW + i % (D / 16) * 16, zero);
 }
 
-// The piece's columns of head g of each octet: 16 t .. of each 64.
-LT_DEV void load_query(uint4 (*two)[PIECE][2], const bf16 *q, int group, int piece)
+// Where unit i of a query is: eight lanes that read one of each quarter of a panel of two heads meet every bank once.
+LT_DEV int query_at(int i) { return (i ^ i / (4 * UNITS) % 2) * 16; }
+
+// Head h of the group; zeros where there is none. A warp calls.
+LT_DEV void ask_query(uint4 *to, const bf16 *q, int group, int h)
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    LT_UNROLL(OCTETS)
-    for (int n = 0; n < OCTETS; n++) {
-        const int head = group * GROUP + n * 8 + g;
-        LT_UNROLL(PIECE * 2)
-        for (int i = 0; i < PIECE * 2; i++) {
-            uint4 *const to = two[n][i / 2] + i % 2;
-            to->x = to->y = to->z = to->w = 0;
-            if (head < HEADS) *to = lt_ld128(q + (size_t)head * D + (piece * PIECE + i / 2) * 64 + t * 16 + i % 2 * 8);
-        }
+    LT_UNROLL(ASKED)
+    for (int k = 0; k < ASKED; k++) {
+        const int i = k * 32 + threadIdx.x % 32;
+        to[k].x = to[k].y = to[k].z = to[k].w = 0;
+        if (i < D / 8 && h < GROUP && group * GROUP + h < HEADS)
+            to[k] = lt_ld128(q + (size_t)(group * GROUP + h) * D + i * 8);
     }
 }
 
 LT_DEV u32 scaled(u32 two, float scale) { return lt_pack_f16(lt_bf16lo_f32(two) * scale, lt_bf16hi_f32(two) * scale); }
 
-LT_DEV float largest_of_two(u32 two) { return larger(fabsf(lt_bf16lo_f32(two)), fabsf(lt_bf16hi_f32(two))); }
-
-// What it loaded as f16 times a power of two. Returns what undoes the power.
-LT_DEV float keep_query(u32 (*to)[8], const uint4 (*two)[2])
+// It as f16 times a power of two. Returns what undoes the power.
+LT_DEV float keep_query(u8 *to, const uint4 *asked)
 {
-    float largest = 0.0f;
-    LT_UNROLL(PIECE * 2)
-    for (int i = 0; i < PIECE * 2; i++) {
-        const uint4 v = two[i / 2][i % 2];
-        u32 *const four = to[i / 2] + i % 2 * 4;
-        four[0] = v.x, four[1] = v.y, four[2] = v.z, four[3] = v.w;
-        LT_UNROLL(4)
-        for (int j = 0; j < 4; j++) largest = larger(largest_of_two(four[j]), largest);
+    u32 largest = 0, four[ASKED][4];
+    LT_UNROLL(ASKED)
+    for (int k = 0; k < ASKED; k++) {
+        four[k][0] = asked[k].x, four[k][1] = asked[k].y, four[k][2] = asked[k].z, four[k][3] = asked[k].w;
+        LT_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            const u32 v = (i % 2 ? four[k][i / 2] : four[k][i / 2] << 16) & 0x7fff0000;
+            largest = v > largest ? v : largest;
+        }
     }
-    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
-    largest = larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
-    const int e = f16_exponent(largest);
-    LT_UNROLL(PIECE * 8)
-    for (int i = 0; i < PIECE * 8; i++) to[i / 8][i % 8] = scaled(to[i / 8][i % 8], f16_scale(e));
+    const int e = f16_exponent(lt_bits_f32(lt_redux_max(largest)));
+    LT_UNROLL(ASKED)
+    for (int k = 0; k < ASKED; k++) {
+        const int i = k * 32 + threadIdx.x % 32;
+        uint4 v;
+        v.x = scaled(four[k][0], f16_scale(e)), v.y = scaled(four[k][1], f16_scale(e));
+        v.z = scaled(four[k][2], f16_scale(e)), v.w = scaled(four[k][3], f16_scale(e));
+        if (i < D / 8) lt_st128(to + query_at(i), v);
+    }
     return f16_undo(e);
 }
 
-// A tile's products with a piece of the queries, tokens g and g + 8, heads 2 t and 2 t + 1 of each octet.
-LT_DEV void dot_tile(float (*z)[4], const u8 *latents, const u32 (*query)[PIECE][8], int piece)
+// A panel of head g of each octet: columns PANEL / 4 t .. of it.
+LT_DEV void take_queries(u32 (*to)[8 * UNITS], const u8 *queries, int panel)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    float dot[OCTETS][2][4] = {0};
-    LT_UNROLL(PIECE)
-    for (int j = 0; j < PIECE; j++) {
-        const u8 *const at = latents + g * ROW + (((piece * PIECE + j) * 4 + t) ^ swizzle(g)) * 16;
-        const uint4 first = lt_ld128(at), second = lt_ld128(at + 8 * ROW);
+    LT_UNROLL(OCTETS * 2 * UNITS)
+    for (int i = 0; i < OCTETS * 2 * UNITS; i++) {
+        const int n = i / (2 * UNITS), unit = i % (2 * UNITS);
+        const uint4 v = lt_ld128(queries + (n * 8 + g) * QUERY + query_at((panel * 4 + t) * 2 * UNITS + unit));
+        u32 *const four = to[n] + unit * 4;
+        four[0] = v.x, four[1] = v.y, four[2] = v.z, four[3] = v.w;
+    }
+}
+
+// Adds a panel's products with the queries: tokens g and g + 8, heads 2 t and 2 t + 1 of each octet.
+LT_DEV void dot_panel(float (*dot)[2][4], const u8 *latents, const u32 (*query)[8 * UNITS], int panel)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const u8 *const at = latents + g * ROW + panel * PANEL + t * (16 * UNITS);
+    LT_UNROLL(UNITS)
+    for (int j = 0; j < UNITS; j++) {
+        const uint4 first = lt_ld128(at + j * 16), second = lt_ld128(at + 8 * ROW + j * 16);
         const u32 upper[4] = {first.x, first.y, first.z, first.w};
         const u32 lower[4] = {second.x, second.y, second.z, second.w};
         LT_UNROLL(4)
         for (int i = 0; i < 4; i++) {
-            u32 a[4];
-            a[0] = lt_e4m3x2_f16x2(upper[i]);
-            a[1] = lt_e4m3x2_f16x2(lower[i]);
-            a[2] = lt_e4m3x2_f16x2(upper[i] >> 16);
-            a[3] = lt_e4m3x2_f16x2(lower[i] >> 16);
+            const u32 a[4] = {lt_e4m3x2_f16x2(upper[i]), lt_e4m3x2_f16x2(lower[i]), lt_e4m3x2hi_f16x2(upper[i]),
+                              lt_e4m3x2hi_f16x2(lower[i])};
             LT_UNROLL(OCTETS)
-            for (int n = 0; n < OCTETS; n++) lt_mma_m16n8k16_f16(dot[n][i % 2], a, query[n][j] + 2 * i, dot[n][i % 2]);
+            for (int n = 0; n < OCTETS; n++)
+                lt_mma_m16n8k16_f16(dot[n][i % 2], a, query[n] + (j * 4 + i) * 2, dot[n][i % 2]);
         }
     }
-    LT_UNROLL(OCTETS * 4)
-    for (int i = 0; i < OCTETS * 4; i++) z[i / 4][i % 4] = dot[i / 4][0][i % 4] + dot[i / 4][1][i % 4];
 }
 
-// Where z of a token is: eight lanes that write four heads' meet every bank once.
-LT_DEV int z_at(int head, int token) { return token ^ head % 8 / 2 * 8; }
-
-// A head's p, as y's products take it, in the place of its z; returns its largest z. A warp calls. live: which tokens
-// of each two tiles; total: a lane's sum of p.
-LT_DEV float softmax(float *total, float *z, int head, const u32 *live, int count)
+// p of a lane's two heads and one token becomes p of two tokens and one head: 2 t where g is even, else 2 t + 1. to:
+// that head's p in the tile; of its tokens 2 i, 2 i + 1, 2 i + 8 and 2 i + 9 four words have the upper parts of the
+// first two and of the others, and the lower parts.
+LT_DEV void keep_weights(u32 *to, const float *e, int odd)
 {
-    const int lane = threadIdx.x % 32;
-    float value[EACH], largest = -0x1.fffffep127f, sum = 0.0f;
-    u32 is_live[EACH];
-    int is_there[EACH];
-    LT_UNROLL(EACH)
-    for (int k = 0; k < EACH; k++) {
-        const int token = k * 32 + lane;
-        is_there[k] = k * 32 + 32 <= LEAST * TILE || token < count * TILE;
-        value[k] = is_there[k] ? z[z_at(head, token)] : 0.0f;
-        LT_UNROLL(PIECES)
-        for (int i = 1; i < PIECES; i++) value[k] += is_there[k] ? z[i * LINE + z_at(head, token)] : 0.0f;
-        is_live[k] = live[k] >> lane & 1;
-        if (!is_live[k]) value[k] = -0x1.fffffep127f;
-    }
-    LT_UNROLL(EACH)
-    for (int k = 0; k < EACH; k++) largest = larger(value[k], largest);
-    largest = lt_warp_max(largest);
-    __syncwarp();
-    LT_UNROLL(EACH)
-    for (int k = 0; k < EACH; k++) {
-        const int token = k * 32 + lane;
-        const float all = lt_exp(value[k] - largest), e = is_live[k] ? all : 0.0f;
-        const f16 hi = lt_f32_f16(e);
-        f16 *const at = (f16 *)((u32 *)z + token / TILE * TILE + token % 4 * 4) + token % TILE / 4;
-        sum += e;
-        if (is_there[k]) {
-            at[0] = hi;
-            at[4] = lt_f32_f16(e - lt_f16_f32(hi));
+    u32 both[2];
+    LT_UNROLL(2)
+    for (int i = 0; i < 2; i++) both[i] = lt_pack_f16(e[i], e[i] - lt_f16_f32(lt_f32_f16(e[i])));
+    const u32 other = lt_shfl_xor_u32(ALL, odd ? both[0] : both[1], 4), own = odd ? both[1] : both[0];
+    const u32 first = odd ? other : own, second = odd ? own : other;
+    to[0] = lt_byte_perm(first, second, 0x5410);
+    to[2] = lt_byte_perm(first, second, 0x7632);
+}
+
+// z of a lane's heads and tokens, of tokens that are skipped the least; most: of each warp's tokens the largest.
+LT_DEV void find_largest(float (*z)[OCTETS][4], float (*most)[GROUP], float (*dot)[OCTETS][2][4], const float *unit,
+                         const u32 *live, int count)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        float two[2] = {LEAST_F32, LEAST_F32};
+        LT_UNROLL(TURNS * 4)
+        for (int i = 0; i < TURNS * 4; i++) {
+            const int k = i / 4, j = i % 4, is_live = k * WARPS + warp < count && live[k] >> (g + j / 2 * 8) & 1;
+            const float all = (dot[k][n][0][j] + dot[k][n][1][j]) * unit[n * 8 + 2 * t + j % 2];
+            z[k][n][j] = is_live ? all : LEAST_F32;
+            two[j % 2] = larger(z[k][n][j], two[j % 2]);
         }
+        LT_UNROLL(6)
+        for (int i = 0; i < 6; i++) two[i % 2] = larger(lt_shfl_xor_f32(ALL, two[i % 2], 4 << i / 2), two[i % 2]);
+        if (g == 0) most[warp][n * 8 + 2 * t] = two[0], most[warp][n * 8 + 2 * t + 1] = two[1];
     }
-    *total = sum;
-    return largest;
+}
+
+// p of them, with the block's largest z of head g of each octet; total: of each warp's tokens the sum.
+LT_DEV void keep_p(u32 *p, float *largest, float (*total)[GROUP], float (*z)[OCTETS][4], float (*most)[GROUP],
+                   const u32 *live, int count)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        largest[n] = LEAST_F32;
+        LT_UNROLL((WARPS + 3) / 4)
+        for (int i = 0; i < (WARPS + 3) / 4; i++)
+            if (i * 4 + t < WARPS) largest[n] = larger(most[i * 4 + t][n * 8 + g], largest[n]);
+        largest[n] = larger(lt_shfl_xor_f32(ALL, largest[n], 1), largest[n]);
+        largest[n] = larger(lt_shfl_xor_f32(ALL, largest[n], 2), largest[n]);
+        const float two[2] = {lt_shfl_f32(ALL, largest[n], 8 * t), lt_shfl_f32(ALL, largest[n], 8 * t + 4)};
+        float sum[2] = {0};
+        LT_UNROLL(TURNS * 2)
+        for (int i = 0; i < TURNS * 2; i++) {
+            const int k = i / 2, tile = k * WARPS + warp, is_live = live[k] >> (g + i % 2 * 8) & 1;
+            float e[2];
+            if (tile >= count) break;
+            LT_UNROLL(2)
+            for (int j = 0; j < 2; j++) {
+                const float all = lt_exp(z[k][n][i % 2 * 2 + j] - two[j]);
+                e[j] = is_live ? all : 0.0f;
+                sum[j] += e[j];
+            }
+            keep_weights(p + (n * 8 + 2 * t + g % 2) * HEAD + tile * TILE + g / 2 * 4 + i % 2, e, g % 2);
+        }
+        LT_UNROLL(6)
+        for (int i = 0; i < 6; i++) sum[i % 2] += lt_shfl_xor_f32(ALL, sum[i % 2], 4 << i / 2);
+        if (g == 0) total[warp][n * 8 + 2 * t] = sum[0], total[warp][n * 8 + 2 * t + 1] = sum[1];
+    }
 }
 
 // The sums of a lane's four columns: sum[i] has columns i and i + 2, of heads 2 t and 2 t + 1 of each octet.
 LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int column, int count)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const u8 *const from = latents + t * ROW + ((column / 16) ^ swizzle(t)) * 16 + column % 16;
+    const u8 *const from = latents + 2 * t * ROW + column;
     float low[2][OCTETS][4] = {0};
     LT_UNROLL(MOST)
     for (int tile = 0; tile < MOST; tile++) {
         u32 code[4], a[4][2];
         if (tile >= LEAST && tile >= count) break;
         LT_UNROLL(4)
-        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(from + (tile * TILE + n * 4) * ROW);
-        LT_UNROLL(4)
-        for (int i = 0; i < 4; i++) {
-            LT_UNROLL(2)
-            for (int k = 0; k < 2; k++) {
-                const u32 two = lt_byte_perm(code[k * 2], code[k * 2 + 1], i < 2 ? 0x5140 : 0x7362);
-                a[i][k] = lt_e4m3x2_f16x2(i % 2 ? two >> 16 : two);
-            }
+        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(from + (tile * TILE + n / 2 * 8 + n % 2) * ROW);
+        LT_UNROLL(2)
+        for (int k = 0; k < 2; k++) {
+            const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
+            const u32 back = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x7362);
+            a[0][k] = lt_e4m3x2_f16x2(front);
+            a[1][k] = lt_e4m3x2hi_f16x2(front);
+            a[2][k] = lt_e4m3x2_f16x2(back);
+            a[3][k] = lt_e4m3x2hi_f16x2(back);
         }
         LT_UNROLL(OCTETS)
         for (int n = 0; n < OCTETS; n++) {
@@ -272,116 +294,167 @@ LT_DEV void give_sums(float *shares, float (*sum)[OCTETS][4], int head, int colu
     give(shares + part_of() * SHARE + at % SHARE, at / SHARE, four, given);
 }
 
-LT_KERNEL(THREADS, OCTETS == 1 ? 2 : 1)
+// The block's largest z and sum of p of head g of each octet, to all of the cluster. A warp calls.
+LT_DEV void give_stats(float4 (*stats)[GROUP], const float *largest, float (*total)[GROUP], u64 *given)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        float sum = 0.0f;
+        uint4 both;
+        LT_UNROLL((WARPS + 3) / 4)
+        for (int i = 0; i < (WARPS + 3) / 4; i++)
+            if (i * 4 + t < WARPS) sum += total[i * 4 + t][n * 8 + g];
+        sum += lt_shfl_xor_f32(ALL, sum, 1);
+        sum += lt_shfl_xor_f32(ALL, sum, 2);
+        both.x = lt_f32_bits(largest[n]), both.y = lt_f32_bits(sum), both.z = both.w = 0;
+        LT_UNROLL(RANKS)
+        for (int k = 0; k < RANKS; k++)
+            if (k * 4 + t < CLUSTER) give(stats[part_of()] + n * 8 + g, k * 4 + t, both, given);
+    }
+}
+
+// What the parts' shares of head g are weighted by. A warp calls. Where clusters meet: their largest z and sum too.
+LT_DEV void weigh_parts(float (*weight)[4 * RANKS], float2 *all, float4 (*stats)[GROUP], int octet)
+{
+    const int lane = threadIdx.x % 32, h = octet * 8 + lane / 4, t = lane % 4;
+    float scale[RANKS], theirs[RANKS], largest = LEAST_F32, sum = 0.0f;
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) {
+        const int r = k * 4 + t, there = r < CLUSTER;
+        scale[k] = there ? stats[r][h].x : LEAST_F32;
+        theirs[k] = there ? stats[r][h].y : 0.0f;
+        largest = larger(scale[k], largest);
+    }
+    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
+    largest = larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) {
+        scale[k] = lt_exp(scale[k] - largest);
+        sum = fmaf(scale[k], theirs[k], sum);
+    }
+    sum += lt_shfl_xor_f32(ALL, sum, 1);
+    sum += lt_shfl_xor_f32(ALL, sum, 2);
+    const float share = sum == 0.0f ? 0.0f : 1.0f / sum;
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) weight[h][k * 4 + t] = scale[k] * share;
+}
+
+LT_KERNEL(THREADS, 1)
 mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
-    const int count = (TILES - (int)blockIdx.x + PARTS - 1) / PARTS, piece = warp % PIECES, team = warp / PIECES;
+    const int count = (TILES - (int)blockIdx.x + PARTS - 1) / PARTS;
     bf16 *const to = y + (size_t)m * HEADS * D;
     LT_DYN_SHARED(u8, latents);
-    float *const shares = (float *)(latents + TOKENS * ROW);
-    float *const z = shares + OUTPUTS;
-    LT_SHARED1(int, row, 32 * EACH);
-    LT_SHARED1(u32, live, EACH);
+    float *const shares = (float *)(latents + MOST * TILE * ROW);
+    u8 *const queries = (u8 *)(shares + CLUSTER * SHARE);
+    u32 *const p = (u32 *)(queries + GROUP * QUERY);
+    LT_SHARED2(float, most, WARPS, GROUP);      // of each warp's tokens: largest z
+    LT_SHARED2(float, total, WARPS, GROUP);     // sum of exp
     LT_SHARED2(float4, stats, CLUSTER, GROUP);  // of the parts: largest z, sum of exp
+    LT_SHARED2(float, weight, GROUP, 4 * RANKS);
+    LT_SHARED1(float2, all, GROUP);             // of the cluster
+    LT_SHARED1(float, unit, GROUP);             // of z
     LT_SHARED1(u64, given, 2);                  // count what the cluster gives: stats, shares
-    uint4 asked[OCTETS][PIECE][2];
-    u32 query[OCTETS][PIECE][8];
-    float unit[OCTETS][2];
+    float dot[TURNS][OCTETS][2][4] = {0}, z[TURNS][OCTETS][4], largest[OCTETS];
+    u32 query[OCTETS][8 * UNITS], live[TURNS];
+    uint4 asked[TAKERS][ASKED];
 
     const int slot = slots[m], position = positions[m];
-    for (int i = (blockIdx.x * THREADS + threadIdx.x) * 32; i < PAGES; i += PARTS * THREADS * 32)
-        if (SLOTS == 1 || slot >= 0) lt_prefetch_l2(block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i);
+    LT_SHARED1(i32, table, PAGES);
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < PAGES / 4; i += THREADS)
+        if (SLOTS == 1 || (u32)slot < SLOTS)
+            lt_cp_async16(table + i * 4, block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i * 4);
+    lt_cp_commit();
     lt_pdl_wait();
     lt_pdl_launch();
-    const int at = ((warp * 2 + lane / TILE) * PARTS + blockIdx.x) * TILE + lane % TILE;
-    const int id = warp * 2 + lane / TILE < MOST && at < WIDTH ? ids[(size_t)m * WIDTH + at] : -1;
-    load_query(asked, q + (size_t)m * HEADS * D, group, piece);
-    if (warp < EACH) {
-        u32 some;
-        row[threadIdx.x] = find_row(&some, id, block_table, slot, position);
-        if (lane == 0) live[warp] = some;
+    int row[TURNS];
+    LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) {
+        const int tile = k * WARPS + warp, at = (tile * PARTS + (int)blockIdx.x) * TILE + lane % TILE;
+        row[k] = tile < MOST && at < WIDTH ? ids[(size_t)m * WIDTH + at] : -1;
     }
-    if (slot < 0) return;
-    __syncthreads();
-    LT_UNROLL(LOADS)
-    for (int k = 0; k < LOADS; k++) {
-        const int tile = (k * WARPS + warp) / HALVES, half = (k * WARPS + warp) % HALVES;
-        if (tile >= count) break;
-        if (live[tile / 2] >> tile % 2 * TILE & 0xffff)
-            load_tile(latents + tile * TILE * ROW, cache, row + tile * TILE, half);
-        else
-            clear_tile(latents + tile * TILE * ROW, half);
-    }
-    lt_cp_commit();
-    LT_UNROLL(OCTETS)
-    for (int n = 0; n < OCTETS; n++) {
-        const float undo = keep_query(query[n], asked[n]) * 0x1.000000p-3f;
-        LT_UNROLL(2)
-        for (int i = 0; i < 2; i++) unit[n][i] = lt_shfl_f32(ALL, undo, 8 * t + 4 * i);
-    }
+    LT_UNROLL(TAKERS)
+    for (int k = 0; k < TAKERS; k++) ask_query(asked[k], q + (size_t)m * HEADS * D, group, k * WARPS + warp);
     lt_cp_wait(0);
     __syncthreads();
     LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
+    const e4m3 *from[TURNS][TILE / LINES];
+    LT_UNROLL(TURNS * (TILE / LINES))
+    for (int i = 0; i < TURNS * (TILE / LINES); i++) {
+        const int k = i / (TILE / LINES), j = i % (TILE / LINES), token = j * LINES + lane / (PANEL / 16);
+        from[k][j] = cache + (size_t)lt_shfl_u32(ALL, (u32)row[k], token) * D;
+    }
+    LT_UNROLL(STAGES)
+    for (int j = 0; j < STAGES; j++) {
+        LT_UNROLL(TURNS)
+        for (int k = 0; k < TURNS; k++) {
+            const int tile = k * WARPS + warp;
+            if (tile >= count || live[k] == 0) continue;
+            LT_UNROLL(STAGE)
+            for (int i = 0; i < STAGE; i++) load_panel(latents + tile * TILE * ROW, from[k], j * STAGE + i);
+        }
+        lt_cp_commit();
+    }
+    LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) {
-        const int tile = k * TEAMS + team;
-        float dot[OCTETS][4];
-        if (k * TEAMS + TEAMS > LEAST && tile >= count) break;
-        dot_tile(dot, latents + tile * TILE * ROW, query, piece);
-        LT_UNROLL(OCTETS * 4)
-        for (int i = 0; i < OCTETS * 4; i++)
-            z[(i / 4 * 8 + 2 * t + i % 2) * HEAD + piece * LINE + z_at(2 * t, tile * TILE + g + i / 2 % 2 * 8)] =
-                dot[i / 4][i % 4] * unit[i / 4][i % 2];
+        const int tile = k * WARPS + warp;
+        if (tile < count && live[k] == 0) clear_tile(latents + tile * TILE * ROW);
+    }
+    LT_UNROLL(TAKERS)
+    for (int k = 0; k < TAKERS; k++) {
+        const int h = k * WARPS + warp;
+        if (h >= GROUP) break;
+        const float undo = keep_query(queries + h * QUERY, asked[k]);
+        if (lane == 0) unit[h] = undo * 0x1.000000p-3f;
     }
     __syncthreads();
-    float largest[HEADS_EACH], total[HEADS_EACH];
-    LT_UNROLL(HEADS_EACH)
-    for (int k = 0; k < HEADS_EACH; k++) {
-        const int head = k * WARPS + warp;
-        if (head < GROUP) largest[k] = softmax(total + k, z + head * HEAD, head, live, count);
-    }
-    __syncthreads();
-    LT_UNROLL(HEADS_EACH)
-    for (int k = 0; k < HEADS_EACH; k++) {
-        const int head = k * WARPS + warp;
-        if (head < GROUP) {
-            const float sum = lt_warp_sum(total[k]);
-            uint4 both;
-            both.x = lt_f32_bits(largest[k]), both.y = lt_f32_bits(sum), both.z = both.w = 0;
-            if (lane < CLUSTER) give(stats[part_of()] + head, lane, both, given);
+    if (slot < 0) return;
+    lt_cp_wait(0);
+    __syncwarp();
+    LT_UNROLL(1)
+    for (int i = 0 * STAGE; i < 1 * STAGE; i++) {
+        if (warp < count) take_queries(query, queries, i);
+        LT_UNROLL(TURNS)
+        for (int k = 0; k < TURNS; k++) {
+            const int tile = k * WARPS + warp;
+            if (tile < count) dot_panel(dot[k], latents + tile * TILE * ROW, query, i);
         }
     }
+    find_largest(z, most, dot, unit, live, count);
+    __syncthreads();
+    keep_p(p, largest, total, z, most, live, count);
+    __syncthreads();
+    if (warp == WARPS - 1) give_stats(stats, largest, total, given);
     LT_UNROLL(1)
-    for (int span = WARPS - 1 - warp; span < SPANS; span += WARPS) {
+    for (int span = warp; span < SPANS; span += WARPS) {
         const int column = span * 32 + g * 4;
         float sum[2][OCTETS][4] = {0};
-        weigh(sum, latents, (const u32 *)z, slice * COLUMNS + column, count);
+        weigh(sum, latents, p, slice * COLUMNS + column, count);
         LT_UNROLL(OCTETS * 2)
         for (int i = 0; i < OCTETS * 2; i++) {
             const int head = i / 2 * 8 + 2 * t + i % 2;
             give_sums(shares, sum, head, column, given + 1);
         }
     }
-    __syncthreads();
-    float most[OWN], scale[OWN], all[OWN];
-    LT_UNROLL(OWN)
-    for (int k = 0; k < OWN; k++) {
-        const int i = k * THREADS + threadIdx.x, h = (part_of() * SHARE + i) / COLUMNS, j = lane < CLUSTER ? lane : 0;
-        if (i >= SHARE) break;
-        most[k] = lt_warp_max(stats[j][h].x);
-        scale[k] = lt_exp(stats[j][h].x - most[k]);
-        all[k] = lt_warp_sum(lane < CLUSTER ? scale[k] * stats[j][h].y : 0.0f);
+    if (warp == WARPS - 1) {
+        __syncwarp();
+        LT_UNROLL(OCTETS)
+        for (int n = 0; n < OCTETS; n++) weigh_parts(weight, all, stats, n);
     }
-    LT_UNROLL(OWN)
-    for (int k = 0; k < OWN; k++) {
-        const int i = k * THREADS + threadIdx.x, at = part_of() * SHARE + i, h = at / COLUMNS;
-        if (i >= SHARE || group * GROUP + h >= HEADS) break;
+    __syncthreads();
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < SHARE; i += THREADS) {
+        const int at = part_of() * SHARE + i, h = at / COLUMNS;
+        if (group * GROUP + h >= HEADS) break;
         float value = 0.0f;
         LT_UNROLL(CLUSTER)
-        for (int r = 0; r < CLUSTER; r++) value = fmaf(lt_shfl_f32(ALL, scale[k], r), shares[r * SHARE + i], value);
-        to[(size_t)(group * GROUP + h) * D + slice * COLUMNS + at % COLUMNS] =
-            lt_f32_bf16(value * (all[k] == 0.0f ? 0.0f : 1.0f / all[k]));
+        for (int r = 0; r < CLUSTER; r++) value = fmaf(weight[h][r], shares[r * SHARE + i], value);
+        to[(size_t)(group * GROUP + h) * D + slice * COLUMNS + at % COLUMNS] = lt_f32_bf16(value);
     }
 }
 #ifndef __CUDACC__
