@@ -11,8 +11,9 @@ local tile = require("gen.tile")
 local STREAMS <const> = 4
 local MIX <const> = (2 + STREAMS) * STREAMS            -- dots: pre, post, comb
 local GRAM <const> = STREAMS * (STREAMS + 1) // 2      -- products of streams
-local SLICE <const> = 128                              -- columns of a block: four a lane
-local LOAD <const> = 8                                 -- of them, a lane
+local SLICE <const> = 256                              -- columns of a block: eight a lane
+local WARPS <const> = 12                               -- of it, that make sums
+local LOAD <const> = 8                                 -- columns of 16 bytes of fn
 local GROUP <const> = 16                               -- codes that share a scale
 local MOST_BLOCKS <const> = 32                         -- wait for each other: on any GPU all run
 
@@ -21,26 +22,38 @@ local function groups(s, v) return tile.ceil(s.M, v.rows) end
 
 local function serves(s)
     if s.M > 16 then return nil, "more than 16 rows" end
-    if s.H > SLICE * MOST_BLOCKS then return nil, "more than 4096 columns" end
+    if s.H > 4096 then return nil, "more than 4096 columns" end
     if s.H % LOAD ~= 0 then return nil, "H is not a whole number of 16-byte loads" end
     return true
 end
 
-local function scratch(s, v)
+local function scratch(s, v)  -- of blocks that are no cluster
+    if v.cluster > 0 then return {} end
     return {
-        { "sums", "u32", { s.M, MIX + GRAM, slices(s), 2 } },  -- a part and its turn
+        { "sums", "u32", { s.M, slices(s), MIX + GRAM, 2 } },  -- a part and its turn
         { "turns", "u32", { groups(s, v) * slices(s) } },      -- launches that a block has ended
     }
 end
 
-local KNOBS <const> = { { "rows", 1, 2, 4, 8, 16 } }  -- that a block carries: reuse of fn
-local function class() return "slice128" end
+local KNOBS <const> = {
+    { "cluster", 1, 0 },     -- do the blocks of a row meet in shared memory?
+    { "rows", 1, 2, 4, 8 },  -- that a block carries: reuse of fn
+}
+local function class() return "slice256" end
 local function keep(s, v, dev)
-    return (v.rows == 1 or v.rows < 2 * s.M)
-        and slices(s) * groups(s, v) <= (dev.sms < 2 * MOST_BLOCKS and 1 or 2) * MOST_BLOCKS
+    if v.rows > 1 and v.rows >= 2 * s.M then return false end
+    local can_cluster = slices(s) <= dev.cluster
+    if v.cluster > 0 then return can_cluster and v.rows <= 4 end  -- more rows spill
+    if can_cluster and dev.sms > 1 then return false end  -- as fast alone, slower behind others
+    return slices(s) * groups(s, v) <= (dev.sms < 2 * MOST_BLOCKS and 1 or 2) * MOST_BLOCKS
 end
-local function launch(warps)
-    return function(s, v) return { grid = { slices(s), groups(s, v), 1 }, block = 32 * warps } end
+local function launch(others)  -- warps that make no sums
+    return function(s, v)
+        return {
+            grid = { slices(s), groups(s, v), 1 }, cluster = v.cluster > 0 and slices(s) or nil,
+            block = 32 * (WARPS + others), shared = 4 * STREAMS * SLICE * v.rows,
+        }
+    end
 end
 
 local function bytes(s)
@@ -84,7 +97,7 @@ end
 
 return {
     family("mhc_pre", {
-        rev = 3,
+        rev = 4,
         maths = "m = fn . x / rms(x); pre, post: sigmoids; mix: logits; xn = rmsnorm(pre . x)",
         shape = { "M", "H" },
         serves = serves,
@@ -98,7 +111,7 @@ return {
             { "base", "f32", { MIX } },
             { "norm", "bf16", { "H" } },  -- the site's RMSNorm
         },
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(16),
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(0),
         work = function(s) return { bytes = bytes(s), flops = flops(s) } end,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -107,12 +120,12 @@ return {
     }),
 
     family("mhc_post_pre", {
-        rev = 2,
+        rev = 3,
         maths = "streams as mhc_post; xn, next_post, next_mix of these as mhc_pre",
         shape = { "M", "H" },
         serves = serves,
         args = SITE,
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(18),
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(2),
         work = site_work,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -121,7 +134,7 @@ return {
     }),
 
     family("mhc_post_pre_quant", {
-        rev = 2,
+        rev = 3,
         maths = "mhc_post_pre; q, qs, gs of xn as w4a4_act_quant.static",
         shape = { "M", "H" },
         serves = function(s)
@@ -136,7 +149,7 @@ return {
             SITE[2], SITE[3], SITE[4], SITE[5], SITE[6], SITE[7], SITE[8], SITE[9], SITE[10],
             SITE[11], { "input_scale", "f32", { 1 } },
         },
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(18),
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(2),
         template = function() return "mhc_post_pre" end,
         work = function(s)
             local site = site_work(s)

@@ -85,6 +85,7 @@ LT_DEV const void *lt_cpu_aligned(lt_thread *t, const char *file, int line, cons
 #define lt_ld128_once(p) lt_ld128(p)
 #define lt_ld128_once_ahead(p) lt_ld128(p)
 #define lt_ld32_fresh(p) lt_ld32_once(p)
+#define lt_ld128_fresh(p) lt_ld128(p)
 #define lt_ld64_once(p) (*(const uint2 *)lt_cpu_aligned(LT_HERE, p, 8))
 #define lt_ld32_once(p) (*(const u32 *)lt_cpu_aligned(LT_HERE, p, 4))
 #define lt_prefetch_l2(p) ((void)(p))

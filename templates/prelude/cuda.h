@@ -171,6 +171,13 @@ LT_DEV u32 lt_ld32_fresh(const void *p) /* from L2: what other blocks of this la
     asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
 }
+LT_DEV uint4 lt_ld128_fresh(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+    return v;
+}
 LT_DEV void lt_prefetch_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 /* ---- a warp: every lane of the mask calls; sums and maxima meet in the butterfly 16, 8, 4, 2, 1 ---- */

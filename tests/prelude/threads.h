@@ -17,9 +17,12 @@ static const char loads_text[] =
     "    const uint4 e = lt_ld128_once_ahead(from + 8);\n"
     "    const float4 b = lt_ld128f(from);\n"
     "    const uint2 f = lt_ld64_once(from + 12);\n"
+    "    const uint4 g = lt_ld128_fresh(from + 4);\n"
     "    uint4 r;\n"
     "    r.x = a.x ^ lt_f32_bits(b.y);\n"
     "    r.y = a.y + lt_f32_bits(b.x) + a.z;\n"
+    "    r.x += g.w;\n"
+    "    r.y += g.z;\n"
     "    r.z = c.x + 3u * c.y + 5u * c.z + 7u * c.w + a.w + lt_f32_bits(b.z) * lt_f32_bits(b.w);\n"
     "    r.w = e.x + 3u * e.y + 5u * e.z + 7u * e.w + 9u * f.x + 11u * f.y;\n"
     "    r.w += 13u * lt_ld32_once(from + 14) + 15u * lt_ld32_fresh(from + 15);\n"
@@ -30,8 +33,8 @@ static void expect_loads(const uint32_t *in, uint32_t *out, size_t words, int mo
 {
     (void)model;
     for (uint32_t *o = out; o < out + words; o += 4, in += 16) {
-        o[0] = in[0] ^ in[1];
-        o[1] = in[1] + in[0] + in[2];
+        o[0] = (in[0] ^ in[1]) + in[7];
+        o[1] = in[1] + in[0] + in[2] + in[6];
         o[2] = in[4] + 3 * in[5] + 5 * in[6] + 7 * in[7] + in[3] + in[2] * in[3];
         o[3] = in[8] + 3 * in[9] + 5 * in[10] + 7 * in[11] + 9 * in[12] + 11 * in[13];
         o[3] += 13 * in[14] + 15 * in[15];

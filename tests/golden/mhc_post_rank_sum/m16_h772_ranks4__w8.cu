@@ -1,13 +1,11 @@
 /* family mhc_post_rank_sum rev 1, shape m16_h772_ranks4, variant w8, class ascending */
-// A thread owns four columns of a row: it reads their four streams, then writes them. Sources in ascending order. Each
-// warp balances comb for itself, in front of the wait: its logits were written before the kernel that wrote y began.
+// A thread owns four columns of a row: it reads their four streams, then writes them. Sources in ascending order. It
+// does so, and each warp balances comb for itself, in front of the wait: what the site in front wrote was there before
+// the kernel that wrote y began.
 enum { M = 16, H = 772, RANKS = 4, WARPS = 8 };
 enum { STREAMS = 4 };
-// comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. Every lane goes
-// through all of it: two passes are 60 instructions, and no lane waits for another.
-enum { PASSES = 20 };
-#define COMB_EPS 0x1.0c6f7ap-20f
-
+// comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. A lane goes through
+// all of it: a pass over rows and columns is 60 instructions, and no lane waits for another.
 // 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
 // then squared. No branch, unlike the division, so that four of them overlap.
 LT_DEV float reciprocal(float x)
@@ -17,6 +15,8 @@ LT_DEV float reciprocal(float x)
     y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
     return fmaf(y, fmaf(-x, y, 1.0f), y);
 }
+enum { PASSES = 20, ROUND = 3 };  // whole rounds of passes behind the first two: a loop costs 20 cycles
+#define COMB_EPS 0x1.0c6f7ap-20f
 
 // Sums over j of other[j] * a[i,j], strides of i and j in a.
 LT_DEV void weigh(float *sum, const float *other, const float *a, int i_step, int j_step)
@@ -48,6 +48,15 @@ LT_DEV void divide(float *of, float by, const float *x)
     of[2] = by * x[3] * over_q * left_p, of[3] = by * x[2] * over_q * left_p;
 }
 
+// Rows by their sums of columns, times the product of these, which it gives; then the columns' sums.
+LT_DEV float divide_rows(float *row, float *sum, const float *column, const float *a)
+{
+    weigh(sum, column, a, 4, 1);
+    const float product = others(row, sum);
+    weigh(sum, row, a, 1, 4);
+    return product;
+}
+
 // comb[i,j] = row[i] * a[i,j] * column[j]. A pass divides by sums, and what all its quotients share falls out of the
 // next one: rows are products instead, columns take what those are too large by back, but for a factor near 1, and only
 // the first and the last columns are divided. Eps counts in the first pass, whose sums can be as small; from then on it
@@ -57,12 +66,14 @@ LT_DEV void balance_all(float *comb, const float *a)
     float row[4], column[4], sum[4], product;
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) column[j] = reciprocal(a[j] + a[4 + j] + (a[8 + j] + a[12 + j]) + COMB_EPS);
+    product = divide_rows(row, sum, column, a);
     LT_UNROLL(1)
-    for (int pass = 1; pass < PASSES; pass++) {
-        weigh(sum, column, a, 4, 1);
-        product = others(row, sum);
-        weigh(sum, row, a, 1, 4);
-        divide(column, product, sum);
+    for (int pass = 2; pass < PASSES; pass += ROUND) {
+        LT_UNROLL(ROUND)
+        for (int i = 0; i < ROUND; i++) {
+            divide(column, product, sum);
+            product = divide_rows(row, sum, column, a);
+        }
     }
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) column[j] = reciprocal(sum[j]) * (1.0f - COMB_EPS);
@@ -120,6 +131,12 @@ LT_DEV float4 load_bf16(const bf16 *from)
     return v;
 }
 
+LT_DEV void load_fresh(float4 *to, const float *from)
+{
+    const uint4 v = lt_ld128_fresh(from);
+    to->x = lt_bits_f32(v.x), to->y = lt_bits_f32(v.y), to->z = lt_bits_f32(v.z), to->w = lt_bits_f32(v.w);
+}
+
 LT_KERNEL(32 * WARPS)
 mhc_post_rank_sum__m16_h772_ranks4__w8(float *streams, bf16 *y, const float *post, const float *mix, const bf16 *parts)
 {
@@ -130,15 +147,16 @@ mhc_post_rank_sum__m16_h772_ranks4__w8(float *streams, bf16 *y, const float *pos
     LT_SHARED2(float, room, WARPS, 16);
     float4 old[STREAMS], value;
     float comb[STREAMS * STREAMS], of_y[STREAMS];
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) {
+        if (d < H) load_fresh(old + i, mine + (size_t)i * H);
+        of_y[i] = lt_bits_f32(lt_ld32_fresh(post + m * STREAMS + i));
+    }
     exps_of(room[warp], mix + m * 16, 1, lane);
     comb_of(comb, room[warp]);
-    LT_UNROLL(STREAMS)
-    for (int j = 0; j < STREAMS; j++) of_y[j] = lt_bits_f32(lt_ld32_fresh(post + m * STREAMS + j));
     lt_pdl_wait();
     lt_pdl_launch();
     if (d >= H) return;
-    LT_UNROLL(STREAMS)
-    for (int i = 0; i < STREAMS; i++) old[i] = lt_ld128f(mine + (size_t)i * H);
     float4 part[RANKS];
     LT_UNROLL(RANKS)
     for (int r = 0; r < RANKS; r++) part[r] = load_bf16(parts + (size_t)r * M * H + at);

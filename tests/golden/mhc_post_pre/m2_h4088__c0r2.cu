@@ -1,0 +1,530 @@
+/* family mhc_post_pre rev 3, shape m2_h4088, variant c0r2, class slice256 */
+// mhc_post of the columns of a block's slice, then mhc_pre of them. All that y has no part in is done in front of the
+// wait: what the site in front wrote was there before the kernel that wrote y began. There x is what comb makes of the
+// streams; y then adds its share to the sums, which one row has made before, and to the columns. One warp balances
+// comb, and one waits for y.
+enum { M = 2, H = 4088, CLUSTER = 0, ROWS = 2 };
+// What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other. Each
+// block gets all blocks' sums, so that it can finish its own SLICE columns, still in shared memory. The order of a sum
+// depends on H alone.
+// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
+// then squared. No branch, unlike the division, so that four of them overlap.
+LT_DEV float reciprocal(float x)
+{
+    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
+    const float e = fmaf(-x, y, 1.0f);
+    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+enum {
+    STREAMS = 4,
+    WARPS = 12,                       // of a block, that make sums: two dots and a product each
+    MAKERS = 32 * WARPS,              // their threads
+    STEP = 128,                       // columns: four a lane
+    STEPS = 2,
+    SLICE = STEP * STEPS,             // columns of a block
+    SLICES = (H + SLICE - 1) / SLICE, // blocks of a row, at most 16
+    MIX = 24,                         // dots: 4 pre, 4 post, 16 comb
+    DOTS = 2,                         // of a warp: k and WARPS + k; behind them its product
+    PRODUCTS = 10,                    // (a, b), a <= b
+    NEEDED = STREAMS + PRODUCTS,      // sums that every block needs: pre, then products
+    OTHERS = MIX - STREAMS,           // post and comb: a block finishes EACH of them
+    EACH = (OTHERS + SLICES - 1) / SLICES,
+    SUMS = NEEDED + OTHERS,           // of a block, in this order
+    VALUES = (NEEDED + EACH + 3) / 4 * 4, // that a block gets of each
+    ROUNDS = (VALUES + 15) / 16,      // of 16 lanes that add a value each
+    HALF = 8,                         // of the slices, at most
+    PARTS = SLICE / 64,               // of a slice, that a warp finishes: two columns a lane
+    JOBS = PARTS + 1,                 // of a row, a warp each: these, and then its post and mix
+    WORKERS = WARPS / JOBS * JOBS,    // warps that have some: each the same of every row
+};
+#define RMS_EPS 0x1.4f8b58p-17f
+#define HC_EPS 0x1.0c6f7ap-20f
+
+LT_DEV int is_inside(int d) { return H % SLICE == 0 || d < H; }
+
+// Products of streams: (0,0) (0,1) (0,2) (0,3) (1,1) (1,2) (1,3) (2,2) (2,3) (3,3).
+LT_DEV int first_of(int q) { return q < 4 ? 0 : q < 7 ? 1 : q < 9 ? 2 : 3; }
+LT_DEV int second_of(int q) { return q < 4 ? q : q < 7 ? q - 3 : q < 9 ? q - 5 : q - 6; }
+
+LT_DEV void spread(float4 *to, const uint2 *four)
+{
+    to->x = lt_bits_f32(four->x << 16), to->y = lt_bits_f32(four->x & 0xffff0000u);
+    to->z = lt_bits_f32(four->y << 16), to->w = lt_bits_f32(four->y & 0xffff0000u);
+}
+
+LT_DEV float dot4(const float4 *a, const float4 *b, float sum)
+{
+    return fmaf(a->w, b->w, fmaf(a->z, b->z, fmaf(a->y, b->y, fmaf(a->x, b->x, sum))));
+}
+
+// fn of a dot, of the slice that begins at `column`.
+LT_DEV void load_fn(uint2 (*w)[STEPS], const bf16 *fn, int k, int column, int lane)
+{
+    const bf16 *const from = fn + k * STREAMS * H + column + lane * 4;
+    LT_UNROLL(STREAMS * STEPS)
+    for (int i = 0; i < STREAMS * STEPS; i++) {
+        const int d = i % STEPS * STEP;
+        w[0][i].x = w[0][i].y = 0;
+        if (is_inside(column + d + lane * 4)) w[0][i] = lt_ld64_once(from + i / STEPS * H + d);
+    }
+}
+
+// A slice of the streams of rows, by copies that this thread waits for: a register's load would wait for fn, too.
+LT_DEV void load_streams(float *to, const float *streams, int column, int rows)
+{
+    uint4 zero;
+    zero.x = zero.y = zero.z = zero.w = 0;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x * 4; i < rows * STREAMS * SLICE; i += MAKERS * 4) {
+        const int d = column + i % SLICE;
+        if (is_inside(d)) lt_cp_async16(to + i, streams + (size_t)(i / SLICE) * H + d);
+        else lt_st128(to + i, zero);
+    }
+    lt_cp_commit();
+}
+
+// Four columns of stream n of a row's slice x, a lane's of the step i; and those of the streams of a warp's product.
+LT_DEV const float4 *columns_of(const float *x, int n, int i, int lane)
+{
+    return (const float4 *)(x + n * SLICE + i * STEP + lane * 4);
+}
+LT_DEV int first_stream(int warp) { return first_of(warp < PRODUCTS ? warp : 0); }
+LT_DEV int second_stream(int warp) { return second_of(warp < PRODUCTS ? warp : 0); }
+
+// A warp's sums of a row among those of the block.
+LT_DEV void keep_sums(float *own, const float *sum, int warp, int lane)
+{
+    float of_all[DOTS + 1];
+    LT_UNROLL(DOTS + 1)
+    for (int j = 0; j < DOTS + 1; j++) of_all[j] = lt_warp_sum(sum[j]);
+    if (lane != 0) return;
+    own[warp < STREAMS ? warp : warp + PRODUCTS] = of_all[0];
+    own[warp + WARPS + PRODUCTS] = of_all[1];
+    if (warp < PRODUCTS) own[warp + STREAMS] = of_all[DOTS];
+}
+
+// Which of a block's sums is value v of block `rank`.
+LT_DEV int sum_of(int v, int rank)
+{
+    const int i = v < NEEDED ? v : v + rank * EACH;
+    return i < SUMS ? i : 0;
+}
+
+// The values of a row, summed over all blocks by one warp. parts: [SLICES][VALUES].
+LT_DEV void add_parts(float *total, const float *parts, int lane)
+{
+    __syncwarp();  // no lane needs those of the row before any more
+    LT_UNROLL(1)
+    for (int i = 0; i < ROUNDS; i++) {
+        const int v = i * 16 + lane % 16;
+        const float *const from = parts + (v < VALUES ? v : 0);
+        float part[HALF];
+        LT_UNROLL(HALF)
+        for (int j = 0; j < HALF; j++) {
+            const int rank = 2 * j + lane / 16;
+            part[j] = rank < SLICES ? from[rank * VALUES] : 0.0f;
+        }
+        LT_UNROLL(3)
+        for (int n = HALF / 2; n > 0; n /= 2) {
+            LT_UNROLL(4)
+            for (int j = 0; j < n; j++) part[j] += part[j + n];
+        }
+        const float both = part[0] + lt_shfl_xor_f32(0xffffffffu, part[0], 16);
+        if (lane < 16) total[v] = both;
+    }
+    __syncwarp();
+}
+
+// 1 / sqrt(x) of a normal positive x to the last place or so, from a guess within 3.5 %: a third of the time of a
+// square root and a division. 0 of infinity.
+LT_DEV float over_root(float x)
+{
+    float y = lt_bits_f32(0x5f375a86u - (lt_f32_bits(x) >> 1));
+    LT_UNROLL(3)
+    for (int i = 0; i < 3; i++) y = y * fmaf(-0.5f * x * y, y, 1.5f);
+    return x > 0x1.fffffep127f ? 0.0f : y;
+}
+
+LT_DEV float row_scale(const float *total)  // 1 / rms of a row's streams
+{
+    const float *gram = total + STREAMS;
+    return over_root((gram[0] + gram[4] + gram[7] + gram[9]) * (1.0f / (STREAMS * H)) + RMS_EPS);
+}
+
+// 1 / rms of the collapsed row, from the products of its streams.
+LT_DEV float collapsed_scale(const float *gram, const float *pre)
+{
+    float squares = 0.0f, twice = 0.0f;
+    LT_UNROLL(PRODUCTS)
+    for (int q = 0; q < PRODUCTS; q++) {
+        const float both = pre[first_of(q)] * pre[second_of(q)];
+        if (first_of(q) == second_of(q)) squares = fmaf(both, gram[q], squares);
+        if (first_of(q) != second_of(q)) twice = fmaf(both, gram[q], twice);
+    }
+    squares = fmaf(2.0f, twice, squares);
+    squares = squares < 0.0f ? 0.0f : squares;  // streams that cancel
+    return over_root(squares * (1.0f / H) + RMS_EPS);
+}
+
+// 1 / (1 + exp(-x)) to the last place or so, and no less than exp(-86).
+LT_DEV float gate_of(float x) { return reciprocal(1.0f + lt_exp(x < -86.0f ? 86.0f : -x)); }
+
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre. The scales
+// lie behind base.
+LT_DEV u32 finish_columns(const float *x, u32 norm, const float *total, const float *base, int lane)
+{
+    const float gate = gate_of(fmaf(total[lane % STREAMS] * row_scale(total), base[MIX], base[lane % STREAMS]));
+    float pre[STREAMS], low = 0.0f, high = 0.0f;
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) {
+        const float2 two = *(const float2 *)(x + i * SLICE);
+        low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
+    }
+    const float over = collapsed_scale(total + STREAMS, pre);
+    return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+}
+
+// What this block finishes of post and mix, one a lane.
+LT_DEV void finish_others(float *post, float *mix, const float *total, const float *base, int lane)
+{
+    const int other = (int)blockIdx.x * EACH + lane, k = STREAMS + other;
+    if (lane >= EACH || other >= OTHERS) return;
+    const float scale = base[k < 2 * STREAMS ? MIX + 1 : MIX + 2];
+    const float logit = fmaf(total[NEEDED + lane] * row_scale(total), scale, base[k]);
+    if (k < 2 * STREAMS) post[other] = 2.0f * gate_of(logit);
+    else mix[other - STREAMS] = logit;
+}
+// The blocks of a row are no cluster: each puts its sums where all look for what they need.
+
+// slots: [rows][SLICES][SUMS]
+LT_DEV void put_sums(u64 *slots, const float *own, u32 turn, int rows)
+{
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < rows * SUMS; i += MAKERS)
+        lt_put(slots + (i / SUMS * SLICES + blockIdx.x) * SUMS + i % SUMS, lt_f32_bits(own[i]), turn);
+}
+
+// parts: [rows][SLICES][VALUES]. A thread looks for all that it needs of a row at once.
+LT_DEV void get_sums(float *parts, const u64 *slots, u32 turn, int rows)
+{
+    enum { MINE = (SLICES * VALUES + MAKERS - 1) / MAKERS };
+    LT_UNROLL(1)
+    for (int r = 0; r < rows; r++) {
+        u64 got[MINE];
+        int missing;
+        do {
+            missing = 0;
+            LT_UNROLL(MINE)
+            for (int n = 0; n < MINE; n++) {
+                const int i = threadIdx.x + n * MAKERS;
+                if (i >= SLICES * VALUES) continue;
+                got[n] = lt_peek(slots + (r * SLICES + i / VALUES) * SUMS + sum_of(i % VALUES, blockIdx.x));
+                missing |= (u32)(got[n] >> 32) != turn;
+            }
+        } while (lt_look_again(missing));
+        LT_UNROLL(MINE)
+        for (int n = 0; n < MINE; n++) {
+            const int i = threadIdx.x + n * MAKERS;
+            if (i < SLICES * VALUES) parts[r * SLICES * VALUES + i] = lt_bits_f32((u32)got[n]);
+        }
+    }
+}
+// comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. A lane goes through
+// all of it: a pass over rows and columns is 60 instructions, and no lane waits for another.
+enum { PASSES = 20, ROUND = 3 };  // whole rounds of passes behind the first two: a loop costs 20 cycles
+#define COMB_EPS 0x1.0c6f7ap-20f
+
+// Sums over j of other[j] * a[i,j], strides of i and j in a.
+LT_DEV void weigh(float *sum, const float *other, const float *a, int i_step, int j_step)
+{
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        sum[i] = a[i * i_step] * other[0];
+        LT_UNROLL(3)
+        for (int j = 1; j < 4; j++) sum[i] = fmaf(a[i * i_step + j * j_step], other[j], sum[i]);
+    }
+}
+
+// 1 / x of four, times the product of all, which it gives: of each the other three.
+LT_DEV float others(float *of, const float *x)
+{
+    const float p = x[0] * x[1], q = x[2] * x[3];
+    of[0] = x[1] * q, of[1] = x[0] * q, of[2] = x[3] * p, of[3] = x[2] * p;
+    return p * q;
+}
+
+// by / x of four, but for a factor near 1 that they share: each is its partner over their product p, which a guess
+// within 5.1 % stands for; what the guess leaves of p, near 1, goes to the other two.
+LT_DEV void divide(float *of, float by, const float *x)
+{
+    const float p = x[0] * x[1], q = x[2] * x[3];
+    const float over_p = lt_bits_f32(0x7ef311c3u - lt_f32_bits(p)), over_q = lt_bits_f32(0x7ef311c3u - lt_f32_bits(q));
+    const float left_p = p * over_p, left_q = q * over_q;
+    of[0] = by * x[1] * over_p * left_q, of[1] = by * x[0] * over_p * left_q;
+    of[2] = by * x[3] * over_q * left_p, of[3] = by * x[2] * over_q * left_p;
+}
+
+// Rows by their sums of columns, times the product of these, which it gives; then the columns' sums.
+LT_DEV float divide_rows(float *row, float *sum, const float *column, const float *a)
+{
+    weigh(sum, column, a, 4, 1);
+    const float product = others(row, sum);
+    weigh(sum, row, a, 1, 4);
+    return product;
+}
+
+// comb[i,j] = row[i] * a[i,j] * column[j]. A pass divides by sums, and what all its quotients share falls out of the
+// next one: rows are products instead, columns take what those are too large by back, but for a factor near 1, and only
+// the first and the last columns are divided. Eps counts in the first pass, whose sums can be as small; from then on it
+// is 1e-6 of each.
+LT_DEV void balance_all(float *comb, const float *a)
+{
+    float row[4], column[4], sum[4], product;
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) column[j] = reciprocal(a[j] + a[4 + j] + (a[8 + j] + a[12 + j]) + COMB_EPS);
+    product = divide_rows(row, sum, column, a);
+    LT_UNROLL(1)
+    for (int pass = 2; pass < PASSES; pass += ROUND) {
+        LT_UNROLL(ROUND)
+        for (int i = 0; i < ROUND; i++) {
+            divide(column, product, sum);
+            product = divide_rows(row, sum, column, a);
+        }
+    }
+    LT_UNROLL(4)
+    for (int j = 0; j < 4; j++) column[j] = reciprocal(sum[j]) * (1.0f - COMB_EPS);
+    LT_UNROLL(16)
+    for (int i = 0; i < 16; i++) comb[i] = row[i / 4] * a[i] * column[i % 4];
+}
+
+// exp of each logit of the rows at mix, over that of the largest of its source. to: shared memory, this warp's.
+LT_DEV void exps_of(float *to, const float *mix, int rows, int lane)
+{
+    LT_UNROLL(1)
+    for (int i = lane; i < 16 * rows; i += 32) {
+        float four[4];
+        const float mine = lt_bits_f32(lt_ld32_fresh(mix + i));
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) four[j] = lt_bits_f32(lt_ld32_fresh(mix + i / 4 * 4 + j));
+        const float low = four[1] > four[0] ? four[1] : four[0], high = four[3] > four[2] ? four[3] : four[2];
+        to[i] = lt_exp(mine - (high > low ? high : low));
+    }
+    __syncwarp();
+}
+
+// comb of the 16 exps of a row.
+LT_DEV void comb_of(float *comb, const float *exps)
+{
+    float a[16];
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const float4 four = lt_ld128f(exps + 4 * i);
+        const float by = reciprocal(four.x + four.y + (four.z + four.w));
+        a[4 * i] = fmaf(four.x, by, COMB_EPS), a[4 * i + 1] = fmaf(four.y, by, COMB_EPS);
+        a[4 * i + 2] = fmaf(four.z, by, COMB_EPS), a[4 * i + 3] = fmaf(four.w, by, COMB_EPS);
+    }
+    balance_all(comb, a);
+}
+enum {
+    BALANCER = WARPS, WAITER, THREADS = 32 * (WARPS + 2),
+    COLUMNS = (ROWS * SLICE + MAKERS - 1) / MAKERS, // that a maker mixes, at most
+    MADE = 1, BALANCED,                             // barriers
+};
+
+// comb of all rows' exps, in their place, one a lane.
+LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
+{
+    float all[16];
+    if (lane < rows) comb_of(all, comb[lane]);
+    __syncwarp();
+    LT_UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        if (lane < rows) comb[lane][i] = all[i];
+}
+
+// What comb makes of the streams of a column, in their place.
+LT_DEV void mix_column(float *x, const float *comb)
+{
+    float old[STREAMS];
+    LT_UNROLL(STREAMS)
+    for (int n = 0; n < STREAMS; n++) old[n] = x[n * SLICE];
+    LT_UNROLL(STREAMS)
+    for (int j = 0; j < STREAMS; j++) {
+        float mixed = 0.0f;
+        LT_UNROLL(STREAMS)
+        for (int n = 0; n < STREAMS; n++) mixed = fmaf(comb[n * STREAMS + j], old[n], mixed);
+        x[j * SLICE] = mixed;
+    }
+}
+
+// y of a row's slice.
+LT_DEV void load_y(float *to, const bf16 *y, int column, int lane)
+{
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        const int d = i * STEP + lane * 4;
+        uint2 four;
+        four.x = four.y = 0;
+        if (is_inside(column + d)) four = *(const uint2 *)(y + column + d);
+        spread((float4 *)(to + d), &four);
+    }
+}
+
+// to += by * v
+LT_DEV void add_times(float4 *to, float by, const float4 *v)
+{
+    to->x = fmaf(by, v->x, to->x), to->y = fmaf(by, v->y, to->y);
+    to->z = fmaf(by, v->z, to->z), to->w = fmaf(by, v->w, to->w);
+}
+
+// A lane's share of a warp's sums without y, and what its columns of y are multiplied with: in a dot the sum over
+// streams of gate and fn; in the product of streams a and b, whose columns are x + gate * y, gate of a by x of b and
+// the other way round. Gives what the square of y is multiplied with there.
+LT_DEV float make_shares(float *sum, float4 (*by)[STEPS], uint2 (*w)[STREAMS][STEPS], const float *x,
+                         const float *gate, int warp, int lane)
+{
+    const int a = first_stream(warp), b = second_stream(warp);
+    LT_UNROLL((DOTS + 1) * STEPS)
+    for (int i = 0; i < (DOTS + 1) * STEPS; i++) by[0][i].x = by[0][i].y = by[0][i].z = by[0][i].w = 0.0f;
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        float part[STREAMS];
+        LT_UNROLL(STREAMS)
+        for (int n = 0; n < STREAMS; n++) {
+            part[n] = 0.0f;
+            LT_UNROLL(STEPS)
+            for (int i = 0; i < STEPS; i++) {
+                float4 f;
+                spread(&f, &w[j][n][i]);
+                part[n] = dot4(&f, columns_of(x, n, i, lane), part[n]);
+                add_times(&by[j][i], gate[n], &f);
+            }
+        }
+        sum[j] = (part[0] + part[1]) + (part[2] + part[3]);
+    }
+    sum[DOTS] = 0.0f;
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        const float4 *const u = columns_of(x, a, i, lane), *const v = columns_of(x, b, i, lane);
+        sum[DOTS] = dot4(u, v, sum[DOTS]);
+        add_times(&by[DOTS][i], gate[a], v);
+        add_times(&by[DOTS][i], gate[b], u);
+    }
+    return gate[a] * gate[b];
+}
+
+// y's share of a warp's sums over a row's slice.
+LT_DEV void add_y(float *sum, float4 (*by)[STEPS], float square, const float *y, int lane)
+{
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        const float4 *const v = (const float4 *)(y + i * STEP + lane * 4);
+        float4 of_product = by[DOTS][i];
+        LT_UNROLL(DOTS)
+        for (int j = 0; j < DOTS; j++) sum[j] = dot4(&by[j][i], v, sum[j]);
+        add_times(&of_product, square, v);
+        sum[DOTS] = dot4(&of_product, v, sum[DOTS]);
+    }
+}
+
+LT_KERNEL(THREADS, 1)
+mhc_post_pre__m2_h4088__c0r2(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm, u32 *sums, u32 *turns)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS;
+    const int rows = M % ROWS == 0 || M - m0 > ROWS ? ROWS : M - m0;
+    LT_DYN_SHARED(float, x);  // [ROWS][STREAMS][SLICE]
+    LT_SHARED2(float, of_y, ROWS, SLICE);
+    LT_SHARED2(float, own, ROWS, SUMS);
+    LT_SHARED2(float, parts, ROWS, SLICES * VALUES);
+    LT_SHARED2(float, total, WARPS, ROUNDS * 16);
+    LT_SHARED2(float, comb, ROWS, 16);
+    LT_SHARED2(float, gate, ROWS, STREAMS);  // post of the site in front
+    LT_SHARED1(float, constants, MIX + 3);   // base, and the scales behind it
+    LT_SHARED1(u32, turned, 1);
+    const int block = blockIdx.y * SLICES + blockIdx.x;
+    u64 *const slots = (u64 *)sums + (size_t)m0 * SLICES * SUMS;
+    const int job = warp % JOBS, d0 = job * 64 + lane * 2;  // that this thread finishes
+    const int has_columns = job < PARTS && is_inside(column + d0);
+    uint2 w[DOTS][STREAMS][STEPS];
+    float4 by[DOTS + 1][STEPS];
+    float sum[DOTS + 1], square = 0.0f;
+    u32 norm_pair = 0;
+
+    if (warp == BALANCER) {
+        exps_of(comb[0], mix + m0 * 16, rows, lane);
+    } else if (warp == WAITER) {
+        if (lane < MIX + 3) constants[lane] = lane < MIX ? base[lane] : scale[lane - MIX];
+        if (lane < rows * STREAMS) gate[0][lane] = lt_bits_f32(lt_ld32_fresh(post + m0 * STREAMS + lane));
+    } else {
+        LT_UNROLL(DOTS)
+        for (int j = 0; j < DOTS; j++) load_fn(w[j], fn, warp + j * WARPS, column, lane);
+        load_streams(x, streams + (size_t)m0 * STREAMS * H, column, rows);
+        if (has_columns) norm_pair = *(const u32 *)(norm + column + d0);
+    }
+    if (warp == BALANCER) {
+        balance_rows(comb, rows, lane);
+        lt_bar_arrive(BALANCED, THREADS);
+    } else if (warp == WAITER) {
+        lt_bar_arrive(BALANCED, THREADS);
+        lt_pdl_wait();
+        lt_pdl_launch();
+        if (lane == 0) *turned = lt_ld32_fresh(turns + block) + 1;
+        LT_UNROLL(1)
+        for (int r = 0; r < rows; r++) load_y(of_y[r], y + (size_t)(m0 + r) * H, column, lane);
+    } else {
+        lt_cp_wait(0);
+        lt_bar_sync(BALANCED, THREADS);
+        LT_UNROLL(COLUMNS)
+        for (int c = 0; c < COLUMNS; c++) {
+            const int i = threadIdx.x + c * MAKERS, r = i / SLICE;
+            if (r < rows) mix_column(x + r * STREAMS * SLICE + i % SLICE, comb[r]);
+        }
+        lt_bar_sync(MADE, MAKERS);
+        if (ROWS == 1) square = make_shares(sum, by, w, x, gate[0], warp, lane);  // else not enough registers
+    }
+    __syncthreads();
+    const u32 turn = *turned;  // of this launch: what others put carries it
+    LT_UNROLL(1)
+    for (int r = 0; r < rows && warp < WARPS; r++) {
+        if (ROWS > 1) square = make_shares(sum, by, w, x + r * STREAMS * SLICE, gate[r], warp, lane);
+        add_y(sum, by, square, of_y[r], lane);
+        keep_sums(own[r], sum, warp, lane);
+    }
+    if (warp >= WARPS) return;
+    lt_bar_sync(MADE, MAKERS);  // all sums are there, all have read x
+    put_sums(slots, own[0], turn, rows);
+    LT_UNROLL(COLUMNS)
+    for (int c = 0; c < COLUMNS; c++) {
+        const int i = threadIdx.x + c * MAKERS, r = i / SLICE, d = i % SLICE;
+        if (r >= rows) continue;
+        LT_UNROLL(STREAMS)
+        for (int j = 0; j < STREAMS; j++)
+            x[(r * STREAMS + j) * SLICE + d] = fmaf(gate[r][j], of_y[r][d], x[(r * STREAMS + j) * SLICE + d]);
+    }
+    get_sums(parts[0], slots, turn, rows);
+    lt_bar_sync(MADE, MAKERS);
+    if (threadIdx.x == 0) turns[block] = turn;
+    LT_UNROLL(1)
+    for (int r = warp / JOBS; r < rows && warp < WORKERS; r += WORKERS / JOBS) {
+        const int m = m0 + r;
+        const size_t at = (size_t)m * H + column + d0;
+        add_parts(total[warp], parts[r], lane);
+        if (job == PARTS) {
+            finish_others(next_post + m * STREAMS, next_mix + m * 16, total[warp], constants, lane);
+            continue;
+        }
+        const u32 two = finish_columns(x + r * STREAMS * SLICE + d0, norm_pair, total[warp], constants, lane);
+        if (has_columns) *(u32 *)(xn + at) = two;
+    }
+    LT_UNROLL(1)
+    for (int i = threadIdx.x * 4; i < rows * STREAMS * SLICE; i += MAKERS * 4) {
+        const int d = column + i % SLICE;
+        if (is_inside(d)) lt_st128(streams + (size_t)(m0 * STREAMS + i / SLICE) * H + d, lt_ld128(x + i));
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { mhc_post_pre__m2_h4088__c0r2(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(float **)a[3], *(const float **)a[4], *(const float **)a[5], *(const bf16 **)a[6], *(const bf16 **)a[7], *(const float **)a[8], *(const float **)a[9], *(const bf16 **)a[10], *(u32 **)a[11], *(u32 **)a[12]); }
+#endif

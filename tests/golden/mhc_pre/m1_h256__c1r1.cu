@@ -1,0 +1,299 @@
+/* family mhc_pre rev 4, shape m1_h256, variant c1r1, class slice256 */
+// Blocks of a row take SLICE columns of all streams each, and meet once.
+enum { M = 1, H = 256, CLUSTER = 1, ROWS = 1 };
+// What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other. Each
+// block gets all blocks' sums, so that it can finish its own SLICE columns, still in shared memory. The order of a sum
+// depends on H alone.
+// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
+// then squared. No branch, unlike the division, so that four of them overlap.
+LT_DEV float reciprocal(float x)
+{
+    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
+    const float e = fmaf(-x, y, 1.0f);
+    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+enum {
+    STREAMS = 4,
+    WARPS = 12,                       // of a block, that make sums: two dots and a product each
+    MAKERS = 32 * WARPS,              // their threads
+    STEP = 128,                       // columns: four a lane
+    STEPS = 2,
+    SLICE = STEP * STEPS,             // columns of a block
+    SLICES = (H + SLICE - 1) / SLICE, // blocks of a row, at most 16
+    MIX = 24,                         // dots: 4 pre, 4 post, 16 comb
+    DOTS = 2,                         // of a warp: k and WARPS + k; behind them its product
+    PRODUCTS = 10,                    // (a, b), a <= b
+    NEEDED = STREAMS + PRODUCTS,      // sums that every block needs: pre, then products
+    OTHERS = MIX - STREAMS,           // post and comb: a block finishes EACH of them
+    EACH = (OTHERS + SLICES - 1) / SLICES,
+    SUMS = NEEDED + OTHERS,           // of a block, in this order
+    VALUES = (NEEDED + EACH + 3) / 4 * 4, // that a block gets of each
+    ROUNDS = (VALUES + 15) / 16,      // of 16 lanes that add a value each
+    HALF = 8,                         // of the slices, at most
+    PARTS = SLICE / 64,               // of a slice, that a warp finishes: two columns a lane
+    JOBS = PARTS + 1,                 // of a row, a warp each: these, and then its post and mix
+    WORKERS = WARPS / JOBS * JOBS,    // warps that have some: each the same of every row
+};
+#define RMS_EPS 0x1.4f8b58p-17f
+#define HC_EPS 0x1.0c6f7ap-20f
+
+LT_DEV int is_inside(int d) { return H % SLICE == 0 || d < H; }
+
+// Products of streams: (0,0) (0,1) (0,2) (0,3) (1,1) (1,2) (1,3) (2,2) (2,3) (3,3).
+LT_DEV int first_of(int q) { return q < 4 ? 0 : q < 7 ? 1 : q < 9 ? 2 : 3; }
+LT_DEV int second_of(int q) { return q < 4 ? q : q < 7 ? q - 3 : q < 9 ? q - 5 : q - 6; }
+
+LT_DEV void spread(float4 *to, const uint2 *four)
+{
+    to->x = lt_bits_f32(four->x << 16), to->y = lt_bits_f32(four->x & 0xffff0000u);
+    to->z = lt_bits_f32(four->y << 16), to->w = lt_bits_f32(four->y & 0xffff0000u);
+}
+
+LT_DEV float dot4(const float4 *a, const float4 *b, float sum)
+{
+    return fmaf(a->w, b->w, fmaf(a->z, b->z, fmaf(a->y, b->y, fmaf(a->x, b->x, sum))));
+}
+
+// fn of a dot, of the slice that begins at `column`.
+LT_DEV void load_fn(uint2 (*w)[STEPS], const bf16 *fn, int k, int column, int lane)
+{
+    const bf16 *const from = fn + k * STREAMS * H + column + lane * 4;
+    LT_UNROLL(STREAMS * STEPS)
+    for (int i = 0; i < STREAMS * STEPS; i++) {
+        const int d = i % STEPS * STEP;
+        w[0][i].x = w[0][i].y = 0;
+        if (is_inside(column + d + lane * 4)) w[0][i] = lt_ld64_once(from + i / STEPS * H + d);
+    }
+}
+
+// A slice of the streams of rows, by copies that this thread waits for: a register's load would wait for fn, too.
+LT_DEV void load_streams(float *to, const float *streams, int column, int rows)
+{
+    uint4 zero;
+    zero.x = zero.y = zero.z = zero.w = 0;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x * 4; i < rows * STREAMS * SLICE; i += MAKERS * 4) {
+        const int d = column + i % SLICE;
+        if (is_inside(d)) lt_cp_async16(to + i, streams + (size_t)(i / SLICE) * H + d);
+        else lt_st128(to + i, zero);
+    }
+    lt_cp_commit();
+}
+
+// Four columns of stream n of a row's slice x, a lane's of the step i; and those of the streams of a warp's product.
+LT_DEV const float4 *columns_of(const float *x, int n, int i, int lane)
+{
+    return (const float4 *)(x + n * SLICE + i * STEP + lane * 4);
+}
+LT_DEV int first_stream(int warp) { return first_of(warp < PRODUCTS ? warp : 0); }
+LT_DEV int second_stream(int warp) { return second_of(warp < PRODUCTS ? warp : 0); }
+
+// A warp's sums of a row among those of the block.
+LT_DEV void keep_sums(float *own, const float *sum, int warp, int lane)
+{
+    float of_all[DOTS + 1];
+    LT_UNROLL(DOTS + 1)
+    for (int j = 0; j < DOTS + 1; j++) of_all[j] = lt_warp_sum(sum[j]);
+    if (lane != 0) return;
+    own[warp < STREAMS ? warp : warp + PRODUCTS] = of_all[0];
+    own[warp + WARPS + PRODUCTS] = of_all[1];
+    if (warp < PRODUCTS) own[warp + STREAMS] = of_all[DOTS];
+}
+
+// Which of a block's sums is value v of block `rank`.
+LT_DEV int sum_of(int v, int rank)
+{
+    const int i = v < NEEDED ? v : v + rank * EACH;
+    return i < SUMS ? i : 0;
+}
+
+// The values of a row, summed over all blocks by one warp. parts: [SLICES][VALUES].
+LT_DEV void add_parts(float *total, const float *parts, int lane)
+{
+    __syncwarp();  // no lane needs those of the row before any more
+    LT_UNROLL(1)
+    for (int i = 0; i < ROUNDS; i++) {
+        const int v = i * 16 + lane % 16;
+        const float *const from = parts + (v < VALUES ? v : 0);
+        float part[HALF];
+        LT_UNROLL(HALF)
+        for (int j = 0; j < HALF; j++) {
+            const int rank = 2 * j + lane / 16;
+            part[j] = rank < SLICES ? from[rank * VALUES] : 0.0f;
+        }
+        LT_UNROLL(3)
+        for (int n = HALF / 2; n > 0; n /= 2) {
+            LT_UNROLL(4)
+            for (int j = 0; j < n; j++) part[j] += part[j + n];
+        }
+        const float both = part[0] + lt_shfl_xor_f32(0xffffffffu, part[0], 16);
+        if (lane < 16) total[v] = both;
+    }
+    __syncwarp();
+}
+
+// 1 / sqrt(x) of a normal positive x to the last place or so, from a guess within 3.5 %: a third of the time of a
+// square root and a division. 0 of infinity.
+LT_DEV float over_root(float x)
+{
+    float y = lt_bits_f32(0x5f375a86u - (lt_f32_bits(x) >> 1));
+    LT_UNROLL(3)
+    for (int i = 0; i < 3; i++) y = y * fmaf(-0.5f * x * y, y, 1.5f);
+    return x > 0x1.fffffep127f ? 0.0f : y;
+}
+
+LT_DEV float row_scale(const float *total)  // 1 / rms of a row's streams
+{
+    const float *gram = total + STREAMS;
+    return over_root((gram[0] + gram[4] + gram[7] + gram[9]) * (1.0f / (STREAMS * H)) + RMS_EPS);
+}
+
+// 1 / rms of the collapsed row, from the products of its streams.
+LT_DEV float collapsed_scale(const float *gram, const float *pre)
+{
+    float squares = 0.0f, twice = 0.0f;
+    LT_UNROLL(PRODUCTS)
+    for (int q = 0; q < PRODUCTS; q++) {
+        const float both = pre[first_of(q)] * pre[second_of(q)];
+        if (first_of(q) == second_of(q)) squares = fmaf(both, gram[q], squares);
+        if (first_of(q) != second_of(q)) twice = fmaf(both, gram[q], twice);
+    }
+    squares = fmaf(2.0f, twice, squares);
+    squares = squares < 0.0f ? 0.0f : squares;  // streams that cancel
+    return over_root(squares * (1.0f / H) + RMS_EPS);
+}
+
+// 1 / (1 + exp(-x)) to the last place or so, and no less than exp(-86).
+LT_DEV float gate_of(float x) { return reciprocal(1.0f + lt_exp(x < -86.0f ? 86.0f : -x)); }
+
+// A warp makes two columns a lane of a row: x in shared memory, two of norm. Lane k has the gate k of pre. The scales
+// lie behind base.
+LT_DEV u32 finish_columns(const float *x, u32 norm, const float *total, const float *base, int lane)
+{
+    const float gate = gate_of(fmaf(total[lane % STREAMS] * row_scale(total), base[MIX], base[lane % STREAMS]));
+    float pre[STREAMS], low = 0.0f, high = 0.0f;
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) pre[i] = lt_shfl_f32(0xffffffffu, gate, i) + HC_EPS;
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) {
+        const float2 two = *(const float2 *)(x + i * SLICE);
+        low = fmaf(pre[i], two.x, low), high = fmaf(pre[i], two.y, high);
+    }
+    const float over = collapsed_scale(total + STREAMS, pre);
+    return lt_pack_bf16(low * over * lt_bf16lo_f32(norm), high * over * lt_bf16hi_f32(norm));
+}
+
+// What this block finishes of post and mix, one a lane.
+LT_DEV void finish_others(float *post, float *mix, const float *total, const float *base, int lane)
+{
+    const int other = (int)blockIdx.x * EACH + lane, k = STREAMS + other;
+    if (lane >= EACH || other >= OTHERS) return;
+    const float scale = base[k < 2 * STREAMS ? MIX + 1 : MIX + 2];
+    const float logit = fmaf(total[NEEDED + lane] * row_scale(total), scale, base[k]);
+    if (k < 2 * STREAMS) post[other] = 2.0f * gate_of(logit);
+    else mix[other - STREAMS] = logit;
+}
+// The blocks of a row are a cluster: each gives the others what they need of its sums, into their shared memory.
+
+// By one thread, in front of lt_cluster_begin: what will come.
+LT_DEV void expect_sums(u64 *given, int rows)
+{
+    lt_mbar_init(given, 1);
+    lt_mbar_fence();
+    lt_mbar_expect(given, rows * SLICES * VALUES * 4);
+}
+
+// Four values to one block a thread. parts: [rows][SLICES][VALUES]; own: [rows][SUMS].
+LT_DEV void give_sums(float *parts, const float *own, u64 *given, int rows)
+{
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < rows * SLICES * VALUES / 4; i += MAKERS) {
+        const int r = i / (SLICES * VALUES / 4), rank = i % SLICES, v = i / SLICES % (VALUES / 4) * 4;
+        const float *const from = own + r * SUMS;
+        uint4 four;
+        four.x = lt_f32_bits(from[sum_of(v, rank)]), four.y = lt_f32_bits(from[sum_of(v + 1, rank)]);
+        four.z = lt_f32_bits(from[sum_of(v + 2, rank)]), four.w = lt_f32_bits(from[sum_of(v + 3, rank)]);
+        lt_cluster_give128(parts + (r * SLICES + blockIdx.x) * VALUES + v, rank, four, given);
+    }
+}
+
+// A lane's share of a warp's sums over a row's slice x in shared memory: dots, then the product.
+LT_DEV void make_sums(float *sum, uint2 (*w)[STREAMS][STEPS], const float *x, int warp, int lane)
+{
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) {
+        float part[STREAMS];
+        LT_UNROLL(STREAMS)
+        for (int n = 0; n < STREAMS; n++) {
+            part[n] = 0.0f;
+            LT_UNROLL(STEPS)
+            for (int i = 0; i < STEPS; i++) {
+                float4 f;
+                spread(&f, &w[j][n][i]);
+                part[n] = dot4(&f, columns_of(x, n, i, lane), part[n]);
+            }
+        }
+        sum[j] = (part[0] + part[1]) + (part[2] + part[3]);
+    }
+    sum[DOTS] = 0.0f;
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++)
+        sum[DOTS] = dot4(columns_of(x, first_stream(warp), i, lane), columns_of(x, second_stream(warp), i, lane),
+                         sum[DOTS]);
+}
+
+LT_KERNEL(MAKERS, 1)
+LT_CLUSTER(SLICES)
+mhc_pre__m1_h256__c1r1(bf16 *xn, float *post, float *mix, const float *streams, const bf16 *fn, const float *scale, const float *base, const bf16 *norm)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS;
+    const int rows = M % ROWS == 0 || M - m0 > ROWS ? ROWS : M - m0;
+    LT_DYN_SHARED(float, x);  // [ROWS][STREAMS][SLICE]
+    LT_SHARED2(float, own, ROWS, SUMS);
+    LT_SHARED2(float, parts, ROWS, SLICES * VALUES);
+    LT_SHARED2(float, total, WARPS, ROUNDS * 16);
+    LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
+    uint2 w[DOTS][STREAMS][STEPS];
+
+    LT_UNROLL(DOTS)
+    for (int j = 0; j < DOTS; j++) load_fn(w[j], fn, warp + j * WARPS, column, lane);
+    float constant = 0.0f;  // waits in a register until fn is there
+    if (threadIdx.x < MIX + 3) constant = threadIdx.x < MIX ? base[threadIdx.x] : scale[threadIdx.x - MIX];
+    const int job = warp % JOBS, d0 = job * 64 + lane * 2;  // that this thread finishes
+    const int has_columns = job < PARTS && is_inside(column + d0);
+    const u32 norm_pair = has_columns ? *(const u32 *)(norm + column + d0) : 0;
+    LT_SHARED1(u64, given, 1);
+    if (threadIdx.x == 0) expect_sums(given, rows);
+    lt_cluster_begin();
+    lt_pdl_wait();
+    lt_pdl_launch();
+    load_streams(x, streams + (size_t)m0 * STREAMS * H, column, rows);
+    lt_cp_wait(0);
+    __syncthreads();
+    lt_cluster_wait();  // all blocks have begun
+    LT_UNROLL(1)
+    for (int r = 0; r < rows; r++) {
+        float sum[DOTS + 1];
+        make_sums(sum, w, x + r * STREAMS * SLICE, warp, lane);
+        keep_sums(own[r], sum, warp, lane);
+    }
+    if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
+    __syncthreads();
+    give_sums(parts[0], own[0], given, rows);
+    lt_mbar_wait(given, 0);
+    LT_UNROLL(1)
+    for (int r = warp / JOBS; r < rows && warp < WORKERS; r += WORKERS / JOBS) {
+        const int m = m0 + r;
+        add_parts(total[warp], parts[r], lane);
+        if (job == PARTS) {
+            finish_others(post + m * STREAMS, mix + m * 16, total[warp], constants, lane);
+            continue;
+        }
+        const u32 two = finish_columns(x + r * STREAMS * SLICE + d0, norm_pair, total[warp], constants, lane);
+        if (has_columns) *(u32 *)(xn + (size_t)m * H + column + d0) = two;
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { mhc_pre__m1_h256__c1r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(const float **)a[3], *(const bf16 **)a[4], *(const float **)a[5], *(const float **)a[6], *(const bf16 **)a[7]); }
+#endif
