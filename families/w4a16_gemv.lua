@@ -16,6 +16,14 @@ local function brings_well(s, v, dev)
     return v.block == 0 or v.block == 1 and s.M <= 4 and stages
 end
 
+local TEMPLATES <const> = { [2] = "w4a16_gemv_share", [3] = "w4a16_gemv_own" }
+
+-- What fixes the bits of a row, beside the shares of K.
+local function kind(v)
+    if v.block == 3 then return "chunks" end  -- even and odd chunks of K have sums of their own
+    return v.late == 1 and "sums" or "codes"
+end
+
 return family("w4a16_gemv", {
     rev = 2,
     maths = "y[m,n] = bf16(sw[n] * sum over k of e2m1(w[n,k]) * ws[n,k/16] * x[m,k])",
@@ -39,16 +47,18 @@ return family("w4a16_gemv", {
     knobs = {
         { "late", 1, 0 },             -- scales multiply sums of 16 products, or codes
         { "tiles", 1, 2, 4 },         -- tiles a warp carries: reuse of x
-        { "split", 16, 8, 4, 2, 1 },  -- warps of a block, or blocks of a cluster, that share one K
+        { "split", 16, 8, 4, 2, 1, 11, 6 },  -- warps of a block, or blocks of a cluster, for one K
         { "groups", 1, 2, 4, 8 },     -- groups of such warps in a block
-        { "unroll", 2, 3 },           -- units on their way to a warp
+        { "unroll", 2, 3, 1 },        -- units on their way to a warp
         { "parts", 1, 2, 4 },         -- blocks that share one K
-        { "block", 1, 0, 2 },         -- x brought by a block, by each warp, by a cluster
+        { "block", 1, 0, 2, 3 },      -- x brought by a block, warp or cluster; to registers
     },
     class = function(_, v)
-        return ("mma.bf16_%s_%dx%d"):format(v.late == 1 and "sums" or "codes", v.parts, v.split)
+        return ("mma.bf16_%s_%dx%d"):format(kind(v), v.parts, v.split)
     end,
     keep = function(s, v, dev)
+        if v.block == 3 then return tile.is_own(s, v, pairs_of(s), dev) end
+        if v.split == 11 or v.split == 6 then return false end
         if v.block == 2 then return tile.is_shared(s, v, pairs_of(s), dev) end
         return v.groups <= 4
             and (v.late == 0 or v.split < 16)            -- a row of x for few tiles
@@ -57,13 +67,13 @@ return family("w4a16_gemv", {
             and brings_well(s, v, dev)
     end,
 
-    template = function(_, v) return v.block == 2 and "w4a16_gemv_share" or "w4a16_gemv" end,
+    template = function(_, v) return TEMPLATES[v.block] or "w4a16_gemv" end,
 
     launch = function(s, v)
         if v.block == 2 then return tile.shared_launch(s, v) end
         return {
             grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
-            shared = v.block * tile.staged(s.M, s.K, v),
+            shared = v.block == 1 and tile.staged(s.M, s.K, v) or 0,
         }
     end,
     work = function(s)
@@ -77,7 +87,7 @@ return family("w4a16_gemv", {
         ulp = 1,
         exact = true,
         samples = {
-            { M = 1, N = 22, K = 16 }, { M = 1, N = 8726, K = 128 },
+            { M = 1, N = 22, K = 16 }, { M = 1, N = 8726, K = 128 }, { M = 1, N = 22, K = 704 },
             { M = 2, N = 96, K = 1552 }, { M = 3, N = 22, K = 2064 },
             { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 2048 }, { M = 16, N = 288, K = 288 },
             { M = 16, N = 72, K = 1072 },

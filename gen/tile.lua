@@ -84,6 +84,17 @@ function tile.can_stage(s, v, dev)
     return tile.has_room(tile.staged(s.M, s.K, v), sums, dev)
 end
 
+-- ---- warps that have x in registers (fp4_own.cut) ----
+
+-- Worth it where shares of K are short, one to four units, so that a row of x would be brought for
+-- little. A number of shares that is no power of two divides K.
+function tile.is_own(s, v, units, dev)
+    local is_power = v.split & v.split - 1 == 0
+    return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.unroll == 1 and v.groups == 1
+        and units <= 4 * v.split and (is_power or units % v.split == 0)
+        and tile.is_kept(s, v, units, dev)
+end
+
 -- ---- a cluster whose blocks have a share of K each (fp4_share.cut) ----
 
 local function share_staged(s, v)
