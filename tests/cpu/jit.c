@@ -501,7 +501,7 @@ static void many_are_built_together_and_each_has_its_own_result(void **state)
     assert_int_equal(b[2].report.origin, LT_FROM_COMPILER);
     assert_true(b[2].report.facts.registers > 0);
     assert_string_equal(b[0].report.key, b[5].report.key);
-    assert_int_equal(strlen(b[0].report.code), 16); /* tune takes kernels of the same code for one */
+    assert_int_equal(strlen(b[0].report.code), 16); /* tune takes the same code for one kernel */
     assert_string_equal(b[0].report.code, b[5].report.code);
     assert_string_not_equal(b[0].report.code, b[1].report.code);
     assert_true(b[0].report.origin != b[5].report.origin); /* one of the twins compiled */
