@@ -44,7 +44,9 @@ local function with_hint(sentence, hint)
     return sentence:sub(-1) == ")" and sentence or ("%s (%s)"):format(sentence, hint)
 end
 
-function choice.catalog() return catalog.load(choice.read, lathe.list("families")) end
+function choice.catalog()
+    return catalog.load(choice.read, fault.expect(lathe.list("families")))
+end
 
 function choice.family(families, family_name)
     local family, why = catalog.find(families, family_name)
