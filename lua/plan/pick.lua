@@ -39,6 +39,13 @@ local function serves_all(family, s, rows, class, dev, latest)
     return true
 end
 
+-- What a variant, as known:best gives it, takes in the chain, under the text that it has alone; nil
+-- where it was not timed there.
+function pick.chain_us(known, family, s, each)
+    local record = known:latest(family, s, each.knobs, records.CHAIN)
+    return record and record.text == each.text and record.us or nil
+end
+
 -- ---- the class ----
 
 -- The first class that serves all, in the order of one row's variants.
@@ -53,6 +60,23 @@ local function first_class(family, s, rows, dev)
     end
 end
 
+-- What the best of each class takes at a shape. Where the fastest alone was timed in the chain, so
+-- does each other one that was: as long as the fastest, and what it adds there more than that.
+local function times_of(known, family, s, by_class, classes)
+    local times, first = {}, nil
+    for _, class in ipairs(classes) do
+        local each = by_class[class]
+        times[class] = each.us
+        if not first or each.us < first.us then first = each end
+    end
+    local least = first and pick.chain_us(known, family, s, first)
+    for _, class in ipairs(least and classes or {}) do
+        local chain = pick.chain_us(known, family, s, by_class[class])
+        if chain then times[class] = first.us + chain - least end
+    end
+    return times
+end
+
 -- The recorded times a row of each class, summed over those numbers of rows that have a record, and
 -- a variant of it that is kept; and how many such numbers there are.
 local function recorded_times(known, family, s, rows, dev)
@@ -62,13 +86,14 @@ local function recorded_times(known, family, s, rows, dev)
         local by_class, classes = {}, {}
         if family.serves(other) then by_class, classes = known:classes(family, other, dev) end
         counts = counts + (#classes > 0 and 1 or 0)
+        local us = times_of(known, family, other, by_class, classes)
         for _, class in ipairs(classes) do
             if not times[class] then
                 local kept = by_class[class].variant
                 times[class], order[#order + 1] = { sum = 0.0, counts = 0, kept = kept }, class
             end
             local own = times[class]
-            own.sum, own.counts = own.sum + by_class[class].us / count, own.counts + 1
+            own.sum, own.counts = own.sum + us[class] / count, own.counts + 1
         end
     end
     return times, order, counts
@@ -117,13 +142,6 @@ local function pinned(pins, family, s, dev)
 end
 
 -- ---- the variant ----
-
--- What a variant, as known:best gives it, takes in the chain, under the text that it has alone; nil
--- where it was not timed there.
-function pick.chain_us(known, family, s, each)
-    local record = known:latest(family, s, each.knobs, records.CHAIN)
-    return record and record.text == each.text and record.us or nil
-end
 
 -- The fastest of a class alone; where it was timed in the chain too, the fastest there, whose time
 -- there is `chain`.

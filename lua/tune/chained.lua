@@ -19,12 +19,12 @@ local chained = {}
 local RIVAL <const> = 1.1  -- times the best alone: what took longer does not win by its edges
 local ROUNDS <const> = 2   -- in alternation
 
--- The variants of a step's kernel that are compared: of its class, with the texts that their
+-- The variants of a step's kernel that are compared: of all classes, with the texts that their
 -- records have.
 local function rivals(target, kernel)
     local list = {}
-    for _, each in ipairs(target.records:rivals(kernel.family, kernel.shape, target.dev,
-        kernel.class, RIVAL)) do
+    for _, each in ipairs(target.records:rivals(kernel.family, kernel.shape, target.dev, nil,
+        RIVAL)) do
         local other = choice.kernel(kernel.family, kernel.shape, each.variant, target.arch,
             target.dev)
         each.kernel = other

@@ -99,6 +99,22 @@ describe("a plan's choice", function()
         assert.equal("mma.f16_4x2", class)
     end)
 
+    it("counts what another class adds in the chain more than the fastest alone", function()
+        local one, other = { SHAPE, "s4p1c0u2o32", 3 }, { SHAPE, "s2p4c0u2o24", 2.9 }
+        local function class_of(...)
+            records("both", { one, other, ... })
+            return (select(3, chosen("both")))
+        end
+        local function chain(of, us, text)
+            return { SHAPE, of[2], us, regime = "chain", text = text }
+        end
+        assert.equal("mma.f16_4x2", class_of())
+        assert.equal("mma.f16_1x4", class_of(chain(one, 2), chain(other, 2.2)))
+        assert.equal("mma.f16_4x2", class_of(chain(one, 2.2), chain(other, 2)))
+        assert.equal("mma.f16_4x2", class_of(chain(one, 2)))  -- not compared with anything
+        assert.equal("mma.f16_4x2", class_of(chain(one, 2), chain(other, 2.2, ("1"):rep(16))))
+    end)
+
     it("gives every number of rows the same class", function()
         local _, _, one = chosen("sum")
         local _, origin, sixteen = chosen("sum", "--mode prefill --rows 16")
