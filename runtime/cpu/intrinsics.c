@@ -159,10 +159,8 @@ static inline uint32_t mul_bf16(uint32_t a, uint32_t b)
 {
     const uint32_t ea = a >> 7 & 255, eb = b >> 7 & 255, sign = (a ^ b) & 0x8000;
     const uint32_t count = (a & 127) + (ea ? 128 : 0), times = (b & 127) + (eb ? 128 : 0);
-    const float product = (float)(int32_t)(count * times);
+    const uint32_t bits = lt_f32_bits((float)(int32_t)(count * times));
     const int scale = (int)(ea + (ea == 0) + eb + (eb == 0)) - 268;
-    uint32_t bits;
-    memcpy(&bits, &product, sizeof bits);
     if (ea == 255 || eb == 255) return mul_half(&BF16, a, b);
     if (bits == 0) return sign;
     if ((int)(bits >> 23) + scale < 1) return mul_half(&BF16, a, b);
