@@ -314,7 +314,7 @@ describe("lathe tune", function()
         assert.truthy(seen["rms_norm M=1 K=256"])
     end)
 
-    it("times in the chain, on demand, what was fast alone, and measures it once", function()
+    it("times in the chain, once, what was fast alone, of all classes", function()
         local CHAIN <const> = "--model tests/tiny --rows 1 --regime chain"
         local root = other_root("rivals", {  -- however the emulator's times fall out
             ["lua/tune/chained.lua"] = changed("lua/tune/chained.lua", "RIVAL <const> = 1.1",
@@ -348,6 +348,14 @@ describe("lathe tune", function()
         local out = lathe("chain", "tune " .. CHAIN, root)
         assert.truthy(out:match("\n1 kernels have rivals, of [01] another one is the fastest in "
             .. "the chain\nrecords "), out)
+
+        tune("classes", "w8a8_gemv M=1 N=128 K=256", root)
+        local seen = {}
+        tune("classes", CHAIN, root)
+        for _, record in ipairs(records_of("classes")) do
+            if record.regime == "chain" then seen[record.class] = true end
+        end
+        assert.same({ ["mma.f16_1x1"] = true, ["mma.f16_1x2"] = true }, seen)
     end)
 
     it("compares nothing in the chain whose text is another one now", function()
