@@ -62,21 +62,22 @@ end
 
 -- ---- DSA ----
 
+-- Latents and raw index rows of what `qkv_a` has behind the queries' part.
 local function dsa_keys(w, c, layer, stride)
     local n, d = w.n, c.index_dim
+    local latent, index = c.q_rank, c.q_rank + c.kv_rank
     w:op("DSA_PROJ", "mla_latent_write", {
-        M = n.M, D = c.kv_rank, STRIDE = stride, OFFSET = 0, SLOTS = 1, PAGES = n.pages,
+        M = n.M, D = c.kv_rank, STRIDE = stride, OFFSET = latent, SLOTS = 1, PAGES = n.pages,
         BLOCKS = n.blocks,
     }, {
-        cache = w:state("latent", "e4m3", { n.blocks, PAGE, c.kv_rank }), x = "kvi",
+        cache = w:state("latent", "e4m3", { n.blocks, PAGE, c.kv_rank }), x = "qkv_a",
         w = w:plain(layer["dsa.kv_a_norm"], "bf16"), positions = "/positions", slots = "/slots",
         block_table = "/block_table",
     })
     w:op("DSA_INDEXER", "dsa_index_store", {
-        M = n.M, D = d, STRIDE = stride, OFFSET = c.kv_rank, GATE = c.kv_rank + d, SLOTS = 1,
-        RING = RING,
+        M = n.M, D = d, STRIDE = stride, OFFSET = index, GATE = index + d, SLOTS = 1, RING = RING,
     }, {
-        raw = w:state("raw", "bf16", { 1, RING, 2, d }), x = "kvi",
+        raw = w:state("raw", "bf16", { 1, RING, 2, d }), x = "qkv_a",
         w = w:plain(layer["index.norm_w"], "bf16"), b = w:plain(layer["index.norm_b"], "bf16"),
         positions = "/positions", slots = "/slots",
     })
@@ -106,14 +107,15 @@ local function dsa_selection(w, c, layer)
     return c.index_topk + c.index_pool - 1
 end
 
+-- One product makes rows of q_a | kv_a | index.k | index.gate.
 local function dsa(w, c, layer)
     local n = w.n
-    local stride = c.kv_rank + 2 * c.index_dim
-    w:gemv("DSA_PROJ", "q_a", "xn", w.recipe.dsa, { layer["dsa.q_a"] })
-    w:gemv("DSA_PROJ", "kvi", "xn", w.recipe.dsa,
-        { layer["dsa.kv_a"], layer["index.k"], layer["index.gate"] })
-    w:op("DSA_PROJ", "rms_norm", { M = n.M, K = c.q_rank },
-        { y = "qan", x = "q_a", w = w:plain(layer["dsa.q_a_norm"], "bf16") })
+    local stride = c.q_rank + c.kv_rank + 2 * c.index_dim
+    w:gemv("DSA_PROJ", "qkv_a", "xn", w.recipe.dsa, {
+        layer["dsa.q_a"], layer["dsa.kv_a"], layer["index.k"], layer["index.gate"],
+    })
+    w:op("DSA_PROJ", "rms_norm.part", { M = n.M, K = c.q_rank, STRIDE = stride },
+        { y = "qan", x = "qkv_a", w = w:plain(layer["dsa.q_a_norm"], "bf16") })
     dsa_keys(w, c, layer, stride)
     w:gemv("DSA_PROJ", "q", "qan", w.recipe.dsa, w:absorbed("q", layer["dsa.kv_b"],
         layer["dsa.q_b"], c))

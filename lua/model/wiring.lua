@@ -99,14 +99,41 @@ local function rows_of(parts)
     return rows, parts[1].shape[2]
 end
 
--- x as E4M3 with a scale a row; once for all products that read it.
-function wiring:quantise_e4m3(section, x, k)
-    if not self.quantised[x] then
-        self:op(section, "w8a8_act_quant", { M = self.n.M, K = k },
-            { q = x .. ".e4m3", sx = x .. ".scale", x = x }, x .. ".quant")
-        self.quantised[x] = true
+-- Families that quantise what these write. shape: of theirs; drops: what nobody reads then.
+local TO_NVFP4 <const> = {
+    mhc_post_pre = {
+        family = "mhc_post_pre_quant", shape = function(s) return { M = s.M, H = s.H } end,
+    },
+    swiglu_clamp = {
+        family = "w4a4_swiglu_quant", shape = function(s) return { M = s.M, K = s.N } end,
+        drops = "y",
+    },
+}
+local TO_E4M3 <const> = { ["rms_norm.part"] = "rms_norm.part_e4m3" }
+
+-- The operator that wrote x, a name in the plan.
+function wiring:writer(x)
+    for i = #self.ops, 1, -1 do
+        local op = self.ops[i]
+        if op.args.xn == x or op.args.y == x then return op end
     end
-    return x .. ".e4m3", x .. ".scale"
+end
+
+-- x as E4M3 with a scale a row, by the operator that wrote it or by one of its own; once for all
+-- products that read it.
+function wiring:quantise_e4m3(section, x, k)
+    local q, sx = x .. ".e4m3", x .. ".scale"
+    if self.quantised[x] then return q, sx end
+    self.quantised[x] = true
+    local op = self:writer(self:name(x))
+    local family = op and TO_E4M3[op.family]
+    if family then
+        op.family, op.args.q, op.args.sx = family, self:name(q), self:name(sx)
+    else
+        self:op(section, "w8a8_act_quant", { M = self.n.M, K = k }, { q = q, sx = sx, x = x },
+            x .. ".quant")
+    end
+    return q, sx
 end
 
 -- Has the checkpoint a scale for the input of each of these weights? A BF16 one has none.
@@ -117,31 +144,13 @@ local function has_input_scale(parts)
     return true
 end
 
--- The families that quantise what these write; shape: of theirs; drops: what nobody reads then.
-local QUANTISING <const> = {
-    mhc_post_pre = {
-        family = "mhc_post_pre_quant", shape = function(s) return { M = s.M, H = s.H } end,
-    },
-    swiglu_clamp = {
-        family = "w4a4_swiglu_quant", shape = function(s) return { M = s.M, K = s.N } end,
-        drops = "y",
-    },
-}
-
--- The operator that wrote x, a name in the plan, and how it can quantise it, if it can.
-function wiring:quantising(x)
-    for i = #self.ops, 1, -1 do
-        local op = self.ops[i]
-        if op.args.xn == x or op.args.y == x then return op, QUANTISING[op.family] end
-    end
-end
-
 -- x as NVFP4, by the operator that wrote it or by one of its own, under the global scale that the
 -- weights' checkpoint gives for this product; where it gives none, under one of each row.
 function wiring:quantise_nvfp4(section, x, rows, k, weight)
     local q, qs, gs = x .. ".nvfp4", x .. ".scales", x .. ".gs"
     local input_scale = weight.has_input_scale and array_of(weight, "input_scale") or nil
-    local op, how = self:quantising(self:name(x))
+    local op = self:writer(self:name(x))
+    local how = op and TO_NVFP4[op.family]
     if input_scale and how then
         op.family, op.shape, op.args.input_scale = how.family, how.shape(op.shape), input_scale
         op.args.q, op.args.qs, op.args.gs = self:name(q), self:name(qs), self:name(gs)

@@ -382,7 +382,7 @@ describe("lathe check", function()
     end)
 
     it("ends with 1 and names kernel and element when a text computes something else", function()
-        local path = "templates/lib/e4m3_row.cut"
+        local path = "templates/lib/e4m3_codes.cut"
         local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 447.0f") })
         local out, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
@@ -421,13 +421,13 @@ describe("lathe check", function()
     end)
 
     it("finds what a template without its barrier reads, where each access is checked", function()
-        local path = "templates/lib/e4m3_row.cut"
+        local path = "templates/lib/e4m3_codes.cut"
         local root = other_root({ [path] = changed(path, "    __syncthreads();\n",
             "    lt_ballot(-1, 0);\n") })
         local _, err, code = lathe("check w8a8_act_quant M=3 K=704", root .. " LATHE_CPU_CHECK=on")
         assert.equal(1, code)
         assert.truthy(err:match("^lathe: kernel w8a8_act_quant__m3_k704__w8: templates/lib/"
-            .. "e4m3_row%.cut:%d+: block 0, thread %d+: "), err)
+            .. "e4m3_codes%.cut:%d+: block 0, thread %d+: "), err)
         assert.truthy(err:find("reads shared 'room' + ", 1, true), err)
         _, err, code = lathe("check w8a8_act_quant M=3 K=704", "LATHE_CPU_CHECK=on")
         assert.equal(0, code, err)
@@ -569,7 +569,7 @@ describe("lathe why", function()
         lathe("build w8a8_act_quant M=1 K=64 --arch sm_90a", env)
         says("cached   yes: it is not compiled again")
         says("-brief-diag=true -lineinfo\n", ("LATHE_DUMP=%s/dump"):format(SCRATCH))
-        local path = "templates/lib/e4m3_row.cut"
+        local path = "templates/lib/e4m3_codes.cut"
         local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 449.0f") })
         says("\n  - text:", root)
         says("amax / 449.0f", root)

@@ -131,7 +131,7 @@ describe("lathe run", function()
         local _, err, code = lathe(("run --model %s --recipe reference --prompt a --hashes %s/h")
             :format(folder, SCRATCH))
         assert.equal(1, code, err)
-        assert.equal(127, select(2, read(SCRATCH .. "/h"):gsub("\n", "")))  -- what ran is kept
+        assert.equal(125, select(2, read(SCRATCH .. "/h"):gsub("\n", "")))  -- what ran is kept
         assert.truthy(err:match("^lathe: logits: 320 of 320 are not finite at tokens 0 to 0: the "
             .. "first operator that makes one is L02%.attn%.y, %d+ values of 'y' %(kernel "), err)
     end)

@@ -27,14 +27,17 @@ LT_DEV void row_unpack(float *to, uint4 v)
     }
 }
 
+LT_DEV uint4 row_pack(const float *v)
+{
+    uint4 out;
+    out.x = lt_pack_bf16(v[0], v[1]), out.y = lt_pack_bf16(v[2], v[3]);
+    out.z = lt_pack_bf16(v[4], v[5]), out.w = lt_pack_bf16(v[6], v[7]);
+    return out;
+}
+
 LT_DEV void row_store(bf16 *row, int k, const float *v)
 {
-    if (K % 8 == 0 && k < K) {
-        uint4 out;
-        out.x = lt_pack_bf16(v[0], v[1]), out.y = lt_pack_bf16(v[2], v[3]);
-        out.z = lt_pack_bf16(v[4], v[5]), out.w = lt_pack_bf16(v[6], v[7]);
-        lt_st128(row + k, out);
-    }
+    if (K % 8 == 0 && k < K) lt_st128(row + k, row_pack(v));
     if (K % 8 != 0)
         for (int i = 0; i < 8; i++)
             if (k + i < K) row[k + i] = lt_f32_bf16(v[i]);

@@ -4,6 +4,7 @@ enum { M = 2, K = 12296, WARPS = 32 };
 enum { WIDE = K % 8 == 0 };
 // A block quantises a row of K values: its largest magnitude, then the codes. The row is read twice, the second time
 // from L1. The template's enum has K, WARPS, and WIDE: do rows begin at 16 bytes and hold whole loads?
+// E4M3 codes of bf16, and the scale of a row whose values a block of WARPS warps has.
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
@@ -36,6 +37,16 @@ LT_DEV uint2 codes_of_8(uint4 v, float scale)
     return out;
 }
 
+// room: WARPS floats that the block shares; amax: of this thread's values.
+LT_DEV float row_scale(float *room, float amax)
+{
+    amax = lt_warp_max(amax);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = amax;
+    __syncthreads();
+    for (int i = 0; i < WARPS; i++) amax = larger(room[i], amax);
+    return larger(amax / 448.0f, 1e-12f);
+}
+
 LT_DEV float row_magnitude(const bf16 *row)  // of this thread's share
 {
     float amax = 0.0f;
@@ -60,11 +71,7 @@ LT_DEV void write_codes(e4m3 *codes, const bf16 *row, float scale)
 // room: WARPS floats that the block shares.
 LT_DEV void quantise_row(e4m3 *codes, float *sx, const bf16 *row, float *room)
 {
-    float amax = lt_warp_max(row_magnitude(row));
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = amax;
-    __syncthreads();
-    for (int i = 0; i < WARPS; i++) amax = larger(room[i], amax);
-    const float scale = larger(amax / 448.0f, 1e-12f);
+    const float scale = row_scale(room, row_magnitude(row));
     if (threadIdx.x == 0) *sx = scale;
     write_codes(codes, row, scale);
 }

@@ -1,0 +1,91 @@
+/* family rms_norm.part rev 1, shape m16_k1536_stride2304, variant w2, class sum2 */
+// One block a row, which stays in registers between the sum of its squares and the product.
+enum { M = 16, K = 1536, STRIDE = 2304, WARPS = 2 };
+enum { REACH = 32 * WARPS * 8, STEPS = (K + REACH - 1) / REACH };
+// Eight bf16 of a row at once, and sums over a block of WARPS warps. A row is K elements.
+LT_DEV uint4 row_load(const bf16 *row, int k)  // zero from K on
+{
+    uint4 v;
+    v.x = v.y = v.z = v.w = 0;
+    if (K % 8 == 0 && k < K) v = lt_ld128(row + k);
+    if (K % 8 != 0) {
+        u32 word[4] = {0, 0, 0, 0};
+        for (int i = 0; i < 8; i++)
+            if (k + i < K) word[i / 2] |= (u32)row[k + i].x << i % 2 * 16;
+        v.x = word[0], v.y = word[1], v.z = word[2], v.w = word[3];
+    }
+    return v;
+}
+
+LT_DEV void row_unpack(float *to, uint4 v)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        to[2 * i] = lt_bf16lo_f32(word[i]);
+        to[2 * i + 1] = lt_bf16hi_f32(word[i]);
+    }
+}
+
+LT_DEV uint4 row_pack(const float *v)
+{
+    uint4 out;
+    out.x = lt_pack_bf16(v[0], v[1]), out.y = lt_pack_bf16(v[2], v[3]);
+    out.z = lt_pack_bf16(v[4], v[5]), out.w = lt_pack_bf16(v[6], v[7]);
+    return out;
+}
+
+LT_DEV void row_store(bf16 *row, int k, const float *v)
+{
+    if (K % 8 == 0 && k < K) lt_st128(row + k, row_pack(v));
+    if (K % 8 != 0)
+        for (int i = 0; i < 8; i++)
+            if (k + i < K) row[k + i] = lt_f32_bf16(v[i]);
+}
+
+LT_DEV float row_sum(float *room, float v)  // room: WARPS floats of shared memory, used once
+{
+    v = lt_warp_sum(v);
+    if (WARPS == 1) return v;
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = v;
+    __syncthreads();
+    float sum = room[0];
+    for (int i = 1; i < WARPS; i++) sum += room[i];
+    return sum;
+}
+
+LT_KERNEL(32 * WARPS)
+rms_norm_part__m16_k1536_stride2304__w2(bf16 *y, const bf16 *x, const bf16 *w)
+{
+    const bf16 *row = x + (size_t)blockIdx.x * STRIDE;
+    LT_SHARED1(float, room, WARPS);
+    uint4 weight[STEPS], value[STEPS];
+    float squares = 0.0f;
+
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) weight[i] = row_load(w, i * REACH + threadIdx.x * 8);
+    lt_pdl_wait();
+    lt_pdl_launch();
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) value[i] = row_load(row, i * REACH + threadIdx.x * 8);
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        float v[8];
+        row_unpack(v, value[i]);
+        LT_UNROLL(8)
+        for (int j = 0; j < 8; j++) squares = fmaf(v[j], v[j], squares);
+    }
+    const float scale = 1.0f / sqrtf(row_sum(room, squares) / (float)K + 0x1.4f8b58p-17f);
+    LT_UNROLL(STEPS)
+    for (int i = 0; i < STEPS; i++) {
+        float v[8], by[8];
+        row_unpack(v, value[i]);
+        row_unpack(by, weight[i]);
+        LT_UNROLL(8)
+        for (int j = 0; j < 8; j++) v[j] = v[j] * scale * by[j];
+        row_store(y + (size_t)blockIdx.x * K, i * REACH + threadIdx.x * 8, v);
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { rms_norm_part__m16_k1536_stride2304__w2(*(bf16 **)a[0], *(const bf16 **)a[1], *(const bf16 **)a[2]); }
+#endif
