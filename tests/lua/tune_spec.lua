@@ -83,7 +83,7 @@ local function changed(path, from, to)
 end
 
 local LUA <const>, CUT <const> = "families/w8a8_act_quant.lua", "templates/w8a8_act_quant.cut"
-local LIB <const> = "templates/lib/e4m3_row.cut"
+local LIB <const>, ROW <const> = "templates/lib/e4m3_codes.cut", "templates/lib/e4m3_row.cut"
 
 -- The family with a knob whose values plant faults; 7 ends the process that times it.
 local function faulty_root()
@@ -97,12 +97,12 @@ local function faulty_root()
 @ end
     lt_pdl_wait();]])
     local lib = changed(LIB, "amax / 448.0f", "(FAULT == 3 ? 1.003f : 1.0f) * amax / 448.0f")
-    lib = lib:gsub("%*sx = scale",
+    local row = changed(ROW, "*sx = scale",
         "*sx = FAULT == 6 && blockIdx.x == M - 1 ? 2.0f * scale : scale")
     return other_root("faulty", {
         [LUA] = changed(LUA, [[{ { "warps", 8, 16, 4, 32 } }]],
             [[{ { "fault", 1, 2, 3, 4, 5, 0, 6, 7 }, { "warps", 32 } }]]),
-        [CUT] = template, [LIB] = lib,
+        [CUT] = template, [LIB] = lib, [ROW] = row,
         ["lua/cold.lua"] = changed("lua/cold.lua", "    local device = run.",
             "    if run.kernel.variant.fault == 7 then os.execute('kill -SEGV $PPID') end\n"
             .. "    local device = run."),
@@ -349,7 +349,7 @@ describe("lathe tune", function()
         assert.truthy(out:match("\n1 kernels have rivals, of [01] another one is the fastest in "
             .. "the chain\nrecords "), out)
 
-        tune("classes", "w8a8_gemv M=1 N=128 K=256", root)
+        tune("classes", "w8a8_gemv M=1 N=384 K=256", root)
         local seen = {}
         tune("classes", CHAIN, root)
         for _, record in ipairs(records_of("classes")) do
