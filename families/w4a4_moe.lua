@@ -1,9 +1,10 @@
 -- W4A4 products of the chosen experts (model.md 4.21): slot (m, k) = m * TOPK + k takes expert
 -- ids[m,k], y[slot,n] = gs * sw * sum over k of (x * xs)[k] * (w * ws)[expert,n,k], NVFP4 on both
--- sides. gate_up: N is gate's rows, then up's, x the token's row; down: x is the slot's row. Slots
--- with an id outside 0 .. EXPERTS-1 write nothing. The floor is the chosen experts' weights,
--- N*K*9/16 bytes each, over the memory bandwidth: once a slot, or, with join, once for all slots
--- that chose the expert, with the same bits. The sign of xs is ignored. NaN scales give NaN.
+-- sides. gate_up: N is gate's rows, then up's, x the token's row; swiglu: the same, whose SwiGLU is
+-- quantised as w4a4_swiglu_quant does it; down: x is the slot's row. Slots with an id outside
+-- 0 .. EXPERTS-1 write nothing. The floor is the chosen experts' weights, N*K*9/16 bytes each, over
+-- the memory bandwidth: once a slot, or, with join, once for all slots that chose the expert, with
+-- the same bits. The sign of xs is ignored. NaN scales give NaN.
 local family = require("gen.family")
 local moe = require("gen.moe")
 local tile = require("gen.tile")
@@ -49,10 +50,11 @@ local KNOBS <const> = {
 
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 
-local function keep(s, v, dev)
+-- least: tiles of a block, 1 where none are given.
+local function keep(s, v, dev, least)
     return (v.mma == 1 and v.tiles == 1 and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
             or v.mma == 2 and dev.nvf4 and v.unroll ~= 3)
-        and moe.is_kept(s, v, dev) and unpacks_well(s, v, dev)
+        and moe.is_kept(s, v, dev, nil, least) and unpacks_well(s, v, dev)
 end
 
 local function template(_, v) return TEMPLATES[v.mma] end
@@ -73,6 +75,11 @@ local function work(s, x_rows)
     }
 end
 
+local function serves_gate_up(s)
+    if s.N % 32 ~= 0 then return nil, "half of N is no whole number of 16-row tiles" end
+    return moe.serves(s)
+end
+
 local DRAW <const> = {
     xs = "bytes", gs = "scale32", ws = "bytes", sw = "scale32", ids = moe.draw_ids,
 }
@@ -82,10 +89,7 @@ return {
         rev = 2,
         maths = "y[slot,n] = bf16(gs[m] * sw[e,2n/N] * sum of (x * xs)[m,k] * (w * ws)[e,n,k])",
         shape = { "M", "TOPK", "EXPERTS", "N", "K" },
-        serves = function(s)
-            if s.N % 32 ~= 0 then return nil, "half of N is no whole number of 16-row tiles" end
-            return moe.serves(s)
-        end,
+        serves = serves_gate_up,
         args = {
             { "y", "bf16", { moe.slots, "N" }, out = true },
             { "x", "e2m1x2", { "M", codes } },
@@ -114,6 +118,56 @@ return {
                 { M = 1, TOPK = 8, EXPERTS = 3, N = 4096, K = 4096 },
             },
             draw = DRAW,
+        },
+    }),
+
+    family("w4a4_moe.swiglu", {
+        rev = 1,
+        maths = "q, qs, qgs of w4a4_swiglu_quant, its x what w4a4_moe.gate_up gives",
+        shape = { "M", "TOPK", "EXPERTS", "N", "K" },
+        serves = serves_gate_up,
+        args = {
+            { "q", "e2m1x2", { moe.slots, function(s) return s.N // 4 end }, out = true },
+            { "qs", "e4m3", { moe.slots, function(s) return s.N // 32 end }, out = true },
+            { "qgs", "f32", { moe.slots }, out = true },
+            { "x", "e2m1x2", { "M", codes } },
+            { "xs", "e4m3", { "M", scales } },
+            { "gs", "f32", { "M" } },  -- one a row
+            { "ids", "i32", { "M", "TOPK" } },
+            { "w", "e2m1x2", { "EXPERTS", "N", codes }, layout = "nvfp4_tile16_experts_halves" },
+            { "ws", "e4m3", { "EXPERTS", "N", scales }, layout = "nvfp4_tile16_experts_halves" },
+            { "sw", "f32", { "EXPERTS", 2 } },  -- weight_scale_2 of gate and of up
+            { "input_scale", "f32", { 1 } },    -- of q
+        },
+        knobs = KNOBS, class = class, template = template, launch = launch,
+        keep = function(s, v, dev) return keep(s, v, dev, 2) end,
+        work = function(s)
+            local w = work(s, s.M)
+            w.bytes = w.bytes - moe.slots(s) * (2 * s.N - s.N // 4 - s.N // 32 - 4) + 4
+            return w
+        end,
+        check = {
+            bits = true,
+            samples = {
+                { M = 1, TOPK = 1, EXPERTS = 1, N = 32, K = 16 },
+                { M = 2, TOPK = 4, EXPERTS = 6, N = 128, K = 256 },
+                { M = 3, TOPK = 2, EXPERTS = 3, N = 32, K = 1552 },
+                { M = 16, TOPK = 2, EXPERTS = 2, N = 96, K = 144 },
+                { M = 12, TOPK = 2, EXPERTS = 1, N = 32, K = 1040 },
+            },
+            real = {
+                { M = 1, TOPK = 8, EXPERTS = 5, N = 1408, K = 4096 },
+                { M = 2, TOPK = 8, EXPERTS = 5, N = 1280, K = 4096 },
+                { M = 1, TOPK = 8, EXPERTS = 3, N = 4096, K = 4096 },
+            },
+            draw = {  -- sums are few multiples of 1/4: none near a tie
+                x = function(s, _, random)
+                    return random(s.K) < 8 and 1 + random(2) + 8 * random(2) or 0
+                end,
+                xs = function() return 1 end, ws = function() return 1 end,
+                gs = function() return 1 end, sw = function() return 1 end,
+                input_scale = function() return 0.0073 end, ids = moe.draw_ids,
+            },
         },
     }),
 

@@ -52,20 +52,23 @@ end
 
 -- Wanted: 12 to 48 warps a multiprocessor for one row and one tile a warp, so that the same shares
 -- of K are kept for all rows; several tiles a warp where one row has so many warps without shares.
-local function is_spread(s, v, dev, units)
+local function is_spread(s, v, dev, units, least)
     local tiles = tile.count(s.N) * s.TOPK
     local warps = tiles * v.split
-    local could_split = 2 * v.split <= most_warps(s, v) and units >= 2 * v.split * v.unroll
+    local groups = tile.ceil(least, v.tiles)
+    local could_split = 2 * v.split * groups <= most_warps(s, v)
+        and units >= 2 * v.split * v.unroll
     return (warps >= 12 * dev.sms or not could_split)
         and (v.split == 1 or warps < 48 * dev.sms)
         and (v.tiles == 1 or s.M > 1 or tiles >= 12 * dev.sms)
 end
 
--- units: of K, each what a warp loads at once; those of NVFP4 where none are given.
-function moe.is_kept(s, v, dev, units)
-    units = units or moe.units(s)
-    return (v.join == 0 or s.M > 1)
-        and is_block_kept(s, v, units) and is_spread(s, v, dev, units)
+-- units: of K, each what a warp loads at once; those of NVFP4 where none are given. least: tiles
+-- that a block must have a multiple of; 1 where none are given.
+function moe.is_kept(s, v, dev, units, least)
+    units, least = units or moe.units(s), least or 1
+    return (v.join == 0 or s.M > 1) and v.tiles * v.groups % least == 0
+        and is_block_kept(s, v, units) and is_spread(s, v, dev, units, least)
         and moe.sums(s, v) <= STATIC_SHARED
 end
 

@@ -83,7 +83,8 @@ describe("stacked experts", function()
     end)
 
     it("come out of every variant for the block-scaled mma", function()
-        for _, family in ipairs({ "w4a4_gemv", "w4a4_moe.gate_up", "w4a4_moe.down" }) do
+        for _, family in ipairs({ "w4a4_gemv", "w4a4_moe.gate_up", "w4a4_moe.swiglu",
+            "w4a4_moe.down" }) do
             local command = "./lathe check %s --all --arch sm_121a --device cpu > /dev/null"
             assert(os.execute(command:format(family)), family)
         end

@@ -1,7 +1,15 @@
 /* family pack_nvfp4_tile16 rev 1, shape n22_k16, variant w8, class copy */
-// A warp writes one unit: lane (g, t) its two chunks' codes of rows g and g + 8, and their four scales.
+// A warp writes one unit: lane (g, t) its two chunks' codes of rows g and g + 8, and their four scales. Where rows are
+// two halves, row g + 8 is of the second one.
 enum { N = 22, K = 16, WARPS = 8 };
-enum { ROWS = 22, UNITS = (K + 127) / 128, ALL_UNITS = (ROWS + 15) / 16 * UNITS };
+enum {
+    ROWS = 22,  // of all tensors
+    UNITS = (K + 127) / 128,
+    ALL_UNITS = 2 * UNITS,
+    TILES = (N + 15) / 16,                // of a tensor
+    STEP = 16,      // rows from a tile to the next
+    BELOW = 8  // from row g to row g + 8
+};
 
 LT_DEV u32 place(u32 code, int r)  // where lt_nvfp4_codes looks for register r's code of the low half  ORDER FP4
 {
@@ -33,7 +41,7 @@ pack_nvfp4_tile16__n22_k16__w8(u8 *w, u8 *ws, const u8 *w_rows, const e4m3 *ws_r
         const int k = unit % UNITS * 128 + c * 64 + lane % 4 * 16;
         u32 word[4] = {0, 0, 0, 0};
         for (int r = 0; r < 2; r++) {  // rows g and g + 8
-            const int n = tile * 16 + lane / 4 + r * 8;
+            const int n = tile / TILES * N + tile % TILES * STEP + lane / 4 + r * BELOW;
             if (n >= ROWS || k >= K) continue;
             const u32 scale = ws_rows[(size_t)n * (K / 16) + k / 16].x;
             const uint2 codes = lt_ld64_once(w_rows + ((size_t)n * K + k) / 2);

@@ -213,6 +213,17 @@ LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lan
         }
     }
 }
+// What a lane does with its sums of a tile: rows of a tile are channels of y, rows of w.
+LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 16 + half * 8 + g; }
+
+LT_DEV void fp4_put(bf16 *y, const float *total, const float *channel, float unscale, int tile, int g, int t)
+{
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) {
+        const int m = fp4_sum_row(j, t), half = fp4_sum_channel(j), n = fp4_channel(tile, half, g);
+        if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(total[j] * unscale * channel[half]);
+    }
+}
 
 // x from k0 on; zeros stand behind its rows and K.
 LT_DEV void bring(bf16 *rows, const bf16 *x, int k0)
@@ -251,7 +262,7 @@ w4a16_gemv__m16_n72_k1072__l0t1s2g8u2p1b2(bf16 *y, const bf16 *x, const u8 *w, c
     share_begin(&weights, w, ws, tile0 + warp, first, count, lane);
     LT_UNROLL(2)
     for (int half = 0; half < 2; half++) {
-        const int n = own * 16 + half * 8 + g;
+        const int n = fp4_channel(own, half, g);
         channel[half] = lt_bits_f32(lt_ld32_once(sw + (n < N ? n : N - 1)));
     }
     if (threadIdx.x == 0) share_expect(met, rank);
@@ -265,11 +276,7 @@ w4a16_gemv__m16_n72_k1072__l0t1s2g8u2p1b2(bf16 *y, const bf16 *x, const u8 *w, c
     share_give(sum, room, met, warp, lane);
     if (warp * SPLIT + rank >= WARPS) return;
     share_take(sum, room, met, warp, lane);
-    LT_UNROLL(SUMS)
-    for (int j = 0; j < SUMS; j++) {
-        const int m = fp4_sum_row(j, t), half = fp4_sum_channel(j), n = own * 16 + g + half * 8;
-        if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(sum[j] * FP4_UNSCALE * channel[half]);
-    }
+    fp4_put(y, sum, channel, FP4_UNSCALE, own, g, t);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { w4a16_gemv__m16_n72_k1072__l0t1s2g8u2p1b2(*(bf16 **)a[0], *(const bf16 **)a[1], *(const u8 **)a[2], *(const e4m3 **)a[3], *(const float **)a[4]); }

@@ -294,13 +294,24 @@ LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
 }
+// What a lane does with its sums of a tile: rows of a tile are channels of y, rows of w.
+LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 16 + half * 8 + g; }
+
+LT_DEV void fp4_put(bf16 *y, const float *total, const float *channel, float unscale, int tile, int g, int t)
+{
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) {
+        const int m = fp4_sum_row(j, t), half = fp4_sum_channel(j), n = fp4_channel(tile, half, g);
+        if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(total[j] * unscale * channel[half]);
+    }
+}
 
 // Scales of rows g and g + 8 of each tile, asked for before the weights: at the end they would cost a trip to memory.
 LT_DEV void load_channels(float *channel, const float *sw, int tile0, int g)
 {
     LT_UNROLL(2 * TILES)
     for (int i = 0; i < 2 * TILES; i++) {
-        const int n = tile0 * 16 + i * 8 + g;
+        const int n = fp4_channel(tile0 + i / 2, i % 2, g);
         channel[i] = lt_bits_f32(lt_ld32_once(sw + (n < N ? n : N - 1)));
     }
 }
@@ -329,14 +340,8 @@ w4a16_gemv__m1_n22_k16__l1t1s1g4u2p1b1(bf16 *y, const bf16 *x, const u8 *w, cons
     fp4_products(total, &weights, rows, &from, first, count, lane);
     if (warp % SPLIT != 0) return;
     LT_UNROLL(TILES)
-    for (int i = 0; i < TILES; i++) {
-        LT_UNROLL(TOTALS)
-        for (int j = 0; j < TOTALS; j++) {
-            const int m = fp4_sum_row(j, t), half = fp4_sum_channel(j), n = (tile0 + i) * 16 + g + half * 8;
-            const float unscale = LATE ? FP4_UNLIFT : FP4_UNSCALE;
-            if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(total[i][j] * unscale * channel[i][half]);
-        }
-    }
+    for (int i = 0; i < TILES; i++)
+        fp4_put(y, total[i], channel[i], LATE ? FP4_UNLIFT : FP4_UNSCALE, tile0 + i, g, t);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { w4a16_gemv__m1_n22_k16__l1t1s1g4u2p1b1(*(bf16 **)a[0], *(const bf16 **)a[1], *(const u8 **)a[2], *(const e4m3 **)a[3], *(const float **)a[4]); }
