@@ -140,24 +140,20 @@ local function dense(w, c, layer)
     w:gemv("MLP_DENSE", "y", "a", w.recipe.dense, { layer["mlp.down"] })
 end
 
--- The shared expert's steps stand between those that depend on each other: the weights of the
--- experts' products are asked for before the launch in front ends, for it is not the one that
--- chooses the experts.
+-- Neighbours that do not depend on each other, where there are any: the weights of a launch are
+-- asked for before the one in front ends. Those of the experts are for chosen ones, so in front of
+-- such a product stands another launch than the router.
 local function moe(w, c, layer)
     local n, k = w.n, c.experts_topk
+    w:swiglu("MOE_SHARED", "s_a", "xn", w.recipe.shared,
+        { layer["shared.gate"], layer["shared.up"] })
     w:op("MOE_ROUTER", "moe_router", { M = n.M, N = c.experts, TOPK = k, K = n.H }, {
         ids = "ids", weights = "weights", x = "xn", factor = "/routed_scale",
         w = w:rows({ layer["router.weight"] }, "bf16"), bias = w:plain(layer["router.bias"], "f32"),
     })
-    w:gemv("MOE_SHARED", "s_gate_up", "xn", w.recipe.shared,
-        { layer["shared.gate"], layer["shared.up"] })
-    w:experts("MOE_EXPERTS", "gate_up", "xn", c,
-        { layer["experts.gate"], layer["experts.up"] })
-    w:op("MOE_SHARED", "swiglu_clamp", { M = n.M, N = c.shared_width },
-        { y = "s_a", x = "s_gate_up" }, "s_swiglu")
-    w:op("MOE_EXPERTS", "swiglu_clamp", { M = n.M * k, N = c.expert_width },
-        { y = "a", x = "gate_up" })
     w:gemv("MOE_SHARED", "s_y", "s_a", w.recipe.shared, { layer["shared.down"] })
+    w:experts_swiglu("MOE_EXPERTS", "a", "xn", c,
+        { layer["experts.gate"], layer["experts.up"] }, { layer["experts.down"] })
     w:experts("MOE_EXPERTS", "down", "a", c, { layer["experts.down"] })
     w:op("MOE_COMBINE", "moe_combine", { M = n.M, TOPK = k, H = n.H },
         { y = "y", ed = "down", weights = "weights", shared = "s_y" })

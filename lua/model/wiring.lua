@@ -51,7 +51,8 @@ local function key_of(kind, parts, format)
     return ("%s %s %s"):format(kind, format, table.concat(names, "+"))
 end
 
--- A weight of this kind; the same one again where it was asked for before.
+-- A weight of this kind; the same one again where it was asked for before. kind: which rows, and
+-- "halves" where those of gate and of up share tiles.
 function wiring:weight(kind, parts, format, more)
     local key = key_of(kind, parts, format)
     local found = self.by_weight[key]
@@ -145,9 +146,11 @@ local function has_input_scale(parts)
 end
 
 -- x as NVFP4, by the operator that wrote it or by one of its own, under the global scale that the
--- weights' checkpoint gives for this product; where it gives none, under one of each row.
+-- weights' checkpoint gives for this product; where it gives none, under one of each row. Nothing
+-- where x was made so.
 function wiring:quantise_nvfp4(section, x, rows, k, weight)
     local q, qs, gs = x .. ".nvfp4", x .. ".scales", x .. ".gs"
+    if self.quantised[q] then return q, qs, gs end
     local input_scale = weight.has_input_scale and array_of(weight, "input_scale") or nil
     local op = self:writer(self:name(x))
     local how = op and TO_NVFP4[op.family]
@@ -163,26 +166,52 @@ function wiring:quantise_nvfp4(section, x, rows, k, weight)
     return q, qs, gs
 end
 
--- The products of the chosen experts: gate and up of each token's row, or down of each slot's.
-function wiring:experts(section, y, x, c, parts)
-    local is_down = #parts == 1
-    local first = parts[1][0]
+-- The weight of stacked experts, of each of which it has these parts.
+function wiring:expert_weight(kind, parts)
+    local weight = self:weight(kind, { parts[1][0] }, self.recipe.experts, parts)
+    weight.has_input_scale = has_input_scale(parts[1])  -- an FFN's weights have one format
+    return weight
+end
+
+-- What a product of the chosen experts reads, by name, and its shape.
+function wiring:experts_read(section, x, c, kind, parts)
+    local first, is_down = parts[1][0], #parts == 1
     local n, k = #parts * first.shape[1], first.shape[2]
-    local shape = {
-        M = self.n.M, TOPK = c.experts_topk, EXPERTS = c.experts, N = n, K = k,
-    }
-    local format = self.recipe.experts
-    local weight = self:weight("experts", { first }, format, parts)
-    local args = { y = y, x = x, ids = "ids", w = array_of(weight, "w") }
-    if format ~= "bf16" then
+    local shape = { M = self.n.M, TOPK = c.experts_topk, EXPERTS = c.experts, N = n, K = k }
+    local weight = self:expert_weight(kind, parts)
+    local args = { x = x, ids = "ids", w = array_of(weight, "w") }
+    if weight.format ~= "bf16" then
         args.ws, args.sw = array_of(weight, "ws"), array_of(weight, "sw")
     end
-    if format == "w4a4" then
+    if weight.format == "w4a4" then
         local rows = is_down and shape.M * shape.TOPK or shape.M
-        weight.has_input_scale = has_input_scale(parts[1])  -- an FFN's weights have one format
         args.x, args.xs, args.gs = self:quantise_nvfp4(section, x, rows, k, weight)
     end
-    self:op(section, format .. (is_down and "_moe.down" or "_moe.gate_up"), shape, args, y)
+    return args, shape
+end
+
+-- The products of the chosen experts: gate and up of each token's row, or down of each slot's.
+function wiring:experts(section, y, x, c, parts)
+    local args, shape = self:experts_read(section, x, c, "experts", parts)
+    args.y = y
+    self:op(section, self.recipe.experts .. (#parts == 1 and "_moe.down" or "_moe.gate_up"), shape,
+        args, y)
+end
+
+-- y = SwiGLU of the chosen experts' gate and up, as their down reads it: where the checkpoint gives
+-- that input a scale, the product itself makes it NVFP4.
+function wiring:experts_swiglu(section, y, x, c, parts, down)
+    local weight = self:expert_weight("experts", down)
+    if weight.format == "w4a4" and weight.has_input_scale then
+        local args, shape = self:experts_read(section, x, c, "experts halves", parts)
+        args.q, args.qs, args.qgs = y .. ".nvfp4", y .. ".scales", y .. ".gs"
+        args.input_scale = array_of(weight, "input_scale")
+        self.quantised[args.q] = true
+        return self:op(section, "w4a4_moe.swiglu", shape, args, y)
+    end
+    self:experts(section, y .. ".gate_up", x, c, parts)
+    self:op(section, "swiglu_clamp", { M = self.n.M * c.experts_topk, N = parts[1][0].shape[1] },
+        { y = y, x = y .. ".gate_up" }, y .. ".swiglu")
 end
 
 -- y = x times the stacked rows of parts, whose weights are held in this format: "bf16", "bf16 f32"
@@ -209,6 +238,21 @@ function wiring:gemv(section, y, x, format, parts)
     end
     local q, sx = self:quantise_e4m3(section, x, k)
     self:op(section, "w8a8_gemv", shape, { y = y, x = q, sx = sx, w = w, sw = sw }, y)
+end
+
+-- y = SwiGLU of x times gate and up, two parts: one operator where its family has such a product.
+function wiring:swiglu(section, y, x, format, parts)
+    local n, k = rows_of(parts)
+    if format == "w4a16" then
+        local weight = self:weight("halves", parts, format, parts)
+        return self:op(section, "w4a16_gemv_swiglu", { M = self.n.M, N = n, K = k }, {
+            y = y, x = x, w = array_of(weight, "w"), ws = array_of(weight, "ws"),
+            sw = array_of(weight, "sw"),
+        }, y)
+    end
+    self:gemv(section, y .. ".gate_up", x, format, parts)
+    self:op(section, "swiglu_clamp", { M = self.n.M, N = n // 2 }, { y = y, x = y .. ".gate_up" },
+        y .. ".swiglu")
 end
 
 return wiring

@@ -128,6 +128,12 @@ end
 
 -- ---- NVFP4 ----
 
+local PACKERS <const> = {  -- by kind of weight
+    rows = "pack_nvfp4_tile16", halves = "pack_nvfp4_tile16_halves",
+    experts = "pack_nvfp4_tile16_experts",
+    ["experts halves"] = "pack_nvfp4_tile16_experts_halves",
+}
+
 -- One part quantised; its scale2 goes to sw = { buffer, offset }, for each row or once.
 local function quantise(p, part, to, row, sw, is_each_row)
     local n, k = part.shape[1], part.shape[2]
@@ -168,7 +174,7 @@ end
 
 local function make_nvfp4(p, weight)
     local mine <close> = p:temporary()
-    local s, packer = shape_of(weight.parts), "pack_nvfp4_tile16"
+    local s, packer = shape_of(weight.parts), PACKERS[weight.kind]
     local to, made = alloc_nvfp4(s, mine), { sw = p:alloc(4 * s.N) }
     each_part(weight.parts, function(part, row)
         stage_nvfp4(p, part, to, row, { made.sw, 4 * row })
@@ -208,9 +214,9 @@ local function make_experts_bf16(p, experts)
 end
 
 -- The experts' parts have one format.
-local function make_experts_nvfp4(p, experts, has_input_scale)
+local function make_experts_nvfp4(p, experts, packer, has_input_scale)
     local mine <close> = p:temporary()
-    local s, packer, count = shape_of_expert(experts[1]), "pack_nvfp4_tile16_experts", #experts
+    local s, count = shape_of_expert(experts[1]), #experts
     local is_stored, tensors = experts[1][1].format ~= "bf16", count * #experts[1]
     local to, made = alloc_nvfp4(s, mine), { sw = p:alloc(4 * tensors) }
     local sw <close> = p:numbers(tensors)
@@ -241,13 +247,13 @@ end
 local function make_experts(p, weight)
     local experts = parts_by_expert(weight.more)
     if weight.format == "bf16" then return make_experts_bf16(p, experts) end
-    return make_experts_nvfp4(p, experts, weight.has_input_scale)
+    return make_experts_nvfp4(p, experts, PACKERS[weight.kind], weight.has_input_scale)
 end
 
 local function make(p, weight)
     p:enter(("weight '%s'"):format(weight.parts[1].name))
     if weight.kind == "plain" then return make_plain(p, weight) end
-    if weight.kind == "experts" then return make_experts(p, weight) end
+    if weight.kind:find("^experts") then return make_experts(p, weight) end
     if weight.format == "w4a16" or weight.format == "w4a4" then return make_nvfp4(p, weight) end
     return make_rows(p, weight)
 end

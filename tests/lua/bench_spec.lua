@@ -3,7 +3,7 @@ local cjson = require("cjson")
 
 local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
 local TINY <const> = "tests/tiny"
-local LAUNCHES <const> = 129  -- of a step of the tiny model
+local LAUNCHES <const> = 115  -- of a step of the tiny model
 
 -- Stdout, stderr and exit code of a command.
 local function lathe(words, variables)
@@ -146,7 +146,7 @@ describe("a model by name", function()
     end)
 
     it("has the plan of a checkpoint of its shapes", function()
-        assert.equal("708 12372456100\n", inside([[
+        assert.equal("624 12366262948\n", inside([[
             local choice = require("lua.choice")
             local plan = require("lua.plan.plan")
             local found = require("lua.model.imagined").open("glm-5.3-flash", math.huge)

@@ -128,7 +128,7 @@ describe("a plan's choice", function()
         end
         local function choose(...)
             records("chain", { record("w4", 3), record("w2", 3.1), ... })
-            local knobs, origin = chosen("chain", "", "L01.ffn.s_swiglu")
+            local knobs, origin = chosen("chain", "--recipe reference", "L01.ffn.s_a.swiglu")
             assert.equal("exact", origin.from)
             return { knobs, origin.us, origin.chain }
         end
@@ -139,7 +139,7 @@ describe("a plan's choice", function()
         assert.same({ "w4", 3 }, choose(other, record("w4", 2, "chain", "1111111111111111")))
         assert.same({ "w4", 3, 2 }, choose(one, record("w8", 1, "chain")))
         assert.same({ "w2", 3.1, 1.5 }, choose(one, other))
-        local text = lathe("plan --model tests/tiny --arch sm_90a", "chain")
+        local text = lathe("plan --model tests/tiny --arch sm_90a --recipe reference", "chain")
         assert.truthy(text:find(" 3.1 us, chain 1.5 ", 1, true), text)
         text = lathe("why swiglu_clamp__m1_n64__w2 --arch sm_90a", "chain")
         assert.truthy(text:find("nvidia-h200: ok, 3.1 us, 1.5 in the chain (with older text)", 1,
@@ -176,7 +176,7 @@ describe("the choices of all ranks", function()
     local FIRST <const>, OTHERS <const> = "m1_n32", "m1_n16"
     local function choices(cache, rank, words)
         local out, errors, code = lathe(("plan --model tests/tiny --arch sm_90a --json --ranks 3 "
-            .. "--rank %d %s"):format(rank, words or ""), cache)
+            .. "--recipe reference --rank %d %s"):format(rank, words or ""), cache)
         assert.equal(0, code, errors)
         return cjson.decode(out).choices
     end
