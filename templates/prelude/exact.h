@@ -43,9 +43,9 @@ LT_DEV float lt_e2m1_f32(u32 code)
 /* Nearest, ties to the even code, saturates at 6; a zero has no sign, NaN gives 7. */
 LT_DEV u32 lt_f32_e2m1(float x)
 {
-    const float a = fabsf(x);
-    if (x != x) return 7;
-    const u32 code = (u32)(a > 0.25f) + (u32)(a >= 0.75f) + (u32)(a > 1.25f) + (u32)(a >= 1.75f) + (u32)(a > 2.5f) +
-                     (u32)(a >= 3.5f) + (u32)(a > 5.0f);
+    const float to_six = fabsf(x) < 6.0f ? fabsf(x) : 6.0f, from_one = to_six > 1.0f ? to_six : 1.0f;
+    const u32 unit = lt_f32_bits(from_one) & 0x7f800000u; /* a power of two, which two codes halve */
+    const u32 halves = lt_f32_bits(to_six + lt_bits_f32(unit + 0x0b400000u)) & 7; /* + 1.5 * 2^22 units */
+    const u32 code = halves + (unit >> 22) - 254;
     return code != 0 && x < 0.0f ? code | 8 : code;
 }
