@@ -1,12 +1,12 @@
 /* family moe_router rev 3, shape m1_n1_topk1_k8, variant p1, class mma.bf16_1x4 */
 // A block sums one tile of 16 experts over a part of K and puts what it has; the block with a row's number waits for
-// all parts of that row and chooses. There a thread has an expert: those that TOPK of the warps' best do not exclude
-// come together, and one warp ranks them among each other: a rank is a slot.
+// all parts of that row and chooses. There a thread has an expert: those that fewer than TOPK of the half warps' best
+// beat come together, and a warp ranks each among them: a rank is a slot.
 enum { M = 1, N = 1, TOPK = 1, K = 8, PARTS = 1 };
 enum {
     CHOOSERS = N > 128 ? (N + 31) / 32 : 4,      // warps of a block: a thread an expert
     THREADS = 32 * CHOOSERS,
-    BEST = 32 / CHOOSERS < 2 ? 1 : 2,            // of a warp, that bound the choice
+    BEST = 32 / CHOOSERS < 2 ? 1 : 2,            // parts of a warp, whose best bound the choice
     LISTED = CHOOSERS * BEST,
     SPLIT = CHOOSERS < 8 ? 4 : 8,                // of a part of K: warps that multiply
     CYCLIC = 0,
@@ -159,6 +159,7 @@ LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
 {
     LT_SHARED2(float, room, SPLIT, 16 * M);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int n = tile * 16 + threadIdx.x % 16;  // that this thread puts
     LT_UNROLL(COUNT)
     for (int i = 0; i < COUNT; i++) {
         const int m = i / 4 * 8 + 2 * t + i % 2;
@@ -166,12 +167,11 @@ LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
     }
     __syncthreads();
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < 16 * M; i += THREADS) {
-        const int n = tile * 16 + i % 16;
+    for (u32 i = threadIdx.x; i < 16 * M && n < N; i += THREADS) {
         float all = room[0][i];
         LT_UNROLL(SPLIT)
         for (int s = 1; s < SPLIT; s++) all += room[s][i];
-        if (n < N) lt_put(slots + ((size_t)(i / 16) * PARTS + part) * N + n, lt_f32_bits(all), turn);
+        lt_put(slots + (i / 16 * PARTS + part) * N + n, lt_f32_bits(all), turn);
     }
 }
 
@@ -183,34 +183,24 @@ LT_DEV u32 order_of(float choice)  // ascends with the choice; NaN is lowest, ze
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-LT_DEV float take_logit(const u64 *from, u32 turn)  // parts in ascending K
+// Parts in ascending K. A warp looks until none of its lanes misses one, so that it stays together.
+LT_DEV float take_logit(const u64 *from, u32 turn)
 {
     u64 got[PARTS];
     int missing;
-    LT_UNROLL(PARTS)
-    for (int p = 0; p < PARTS; p++) got[p] = lt_peek(from + (size_t)p * N);
     do {
         missing = 0;
         LT_UNROLL(PARTS)
         for (int p = 0; p < PARTS; p++) {
-            if ((u32)(got[p] >> 32) != turn) got[p] = lt_peek(from + (size_t)p * N), missing = 1;
+            got[p] = lt_peek(from + (size_t)p * N);
+            missing |= (u32)(got[p] >> 32) != turn;
         }
+        missing = lt_ballot(0xffffffffu, missing) != 0;
     } while (lt_look_again(missing));
     float sum = lt_bits_f32((u32)got[0]);
     LT_UNROLL(PARTS)
     for (int p = 1; p < PARTS; p++) sum += lt_bits_f32((u32)got[p]);
     return sum;
-}
-
-// The largest that TOPK of the warps' best reach, so TOPK experts do: those behind it are not chosen. A warp calls.
-LT_DEV u32 least_of_best(const u32 *tops, int lane)
-{
-    const u32 mine = tops[lane < LISTED ? lane : 0];
-    int reach = 0;
-    if (LISTED < TOPK) return 0;
-    LT_UNROLL(LISTED)
-    for (int j = 0; j < LISTED; j++) reach += tops[j] >= mine;
-    return lt_redux_max(reach >= TOPK ? mine : 0);
 }
 
 // The whole block. bias: this thread's. A key is a choice, and the lower id of equal ones.
@@ -221,42 +211,39 @@ LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float b
     LT_SHARED1(u32, tops, LISTED);
     LT_SHARED1(float, chosen, TOPK);
     LT_SHARED1(u32, count, 1);
-    const int e = threadIdx.x, lane = e % 32;
-    const float own = e < N ? lt_sigmoid(take_logit(slots + e, turn)) : 0.0f;
+    const int e = threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const float own = lt_sigmoid(take_logit(slots + (e < N ? e : 0), turn));
     const u32 order = e < N ? order_of(own + bias) : 0;
-    u32 left = order;
     LT_UNROLL(BEST)
     for (int i = 0; i < BEST; i++) {
-        const u32 best = lt_redux_max(left);
-        if (lane == 0) tops[e / 32 * BEST + i] = best;
-        if (left == best) left = 0;
+        const u32 best = lt_redux_max(lane / (32 / BEST) == i ? order : 0);
+        if (lane == 0) tops[warp * BEST + i] = best;
     }
     keys[e] = 0;  // beats none
     if (e == 0) *count = 0;
     __syncthreads();
-    const u32 bound = least_of_best(tops, lane);
-    if (e < N && order >= bound) {
+    int ahead = 0;  // of this expert, among the best: the upper half of a difference below 0 is -1
+    LT_UNROLL(LISTED)
+    for (int j = 0; j < LISTED; j++) ahead -= (int)(((u64)order - tops[j]) >> 32);
+    if (e < N && ahead < TOPK) {
         const u32 i = lt_atomic_add_u32(count, 1);
         keys[i] = (u64)order << 32 | ~(u32)e;
         score[i] = own;
     }
     __syncthreads();
-    if (e >= 32) return;
     const int all = (int)*count;
     LT_UNROLL(1)
-    for (int i = lane; i < all; i += 32) {
+    for (int i = warp; i < all; i += CHOOSERS) {
         const u64 mine = keys[i];
         int slot = 0;
         LT_UNROLL(1)
-        for (int j = 0; j < all; j += 8) {
-            LT_UNROLL(8)
-            for (int k = 0; k < 8; k++) slot += keys[j + k] > mine;
-        }
-        if (slot >= TOPK) continue;
+        for (int j = lane; j < all + lane; j += 32) slot += lt_popc(lt_ballot(0xffffffffu, keys[j] > mine));
+        if (lane != 0 || slot >= TOPK) continue;
         ids[slot] = (i32)~(u32)mine;
         chosen[slot] = score[i];
     }
-    __syncwarp();
+    __syncthreads();
+    if (e >= 32) return;
     float sum = 0.0f;
     LT_UNROLL(TOPK)
     for (int k = 0; k < TOPK; k++) sum += chosen[k];
@@ -283,7 +270,7 @@ moe_router__m1_n1_topk1_k8__p1(i32 *ids, float *weights, const bf16 *x, const bf
     LT_UNROLL(1)
     for (int m = block; m < M; m += ALL_TILES * PARTS) {
         if (m != block) __syncthreads();
-        choose(ids + m * TOPK, weights + m * TOPK, slots + (size_t)m * N * PARTS, turn, own_bias, scale);
+        choose(ids + m * TOPK, weights + m * TOPK, slots + m * N * PARTS, turn, own_bias, scale);
     }
     if (threadIdx.x == 0) turns[block] = turn;  // no thread of the block looks any more
 }
