@@ -17,13 +17,13 @@ local function class() return "ascending" end
 local function keep(s, v) return v.warps == 1 or s.H > (v.warps // 2) * 32 * LOAD end
 
 local function launch(s, v)
-    return { grid = { tile.ceil(s.H, 32 * v.warps * LOAD), s.M, 1 }, block = 32 * v.warps }
+    return { grid = { tile.ceil(s.H, 32 * v.warps * LOAD), s.M, 1 }, block = 32 * (v.warps + 1) }
 end
 
 local function bytes(s) return s.M * (s.H * 2 * STREAMS * 4 + 80) end
 local function flops(s) return s.M * s.H * STREAMS * (STREAMS + 1) * 2 end
 
-local KNOBS <const> = { { "warps", 2, 1, 4, 8 } }  -- warps a block
+local KNOBS <const> = { { "warps", 2, 1, 4, 8 } }  -- warps a block, besides the one that balances
 
 -- Logits of every other row so far apart that a column's first sum may be little more than eps.
 local function draw_mix(_, i, random)

@@ -316,11 +316,6 @@ LT_DEV void comb_of(float *comb, const float *exps)
     }
     balance_all(comb, a);
 }
-enum {
-    BALANCER = WARPS, WAITER, THREADS = 32 * (WARPS + 2),
-    COLUMNS = (ROWS * SLICE + MAKERS - 1) / MAKERS, // that a maker mixes, at most
-    MADE = 1, BALANCED,                             // barriers
-};
 
 // comb of all rows' exps, in their place, one a lane.
 LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
@@ -332,6 +327,11 @@ LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
     for (int i = 0; i < 16; i++)
         if (lane < rows) comb[lane][i] = all[i];
 }
+enum {
+    BALANCER = WARPS, WAITER, THREADS = 32 * (WARPS + 2),
+    COLUMNS = (ROWS * SLICE + MAKERS - 1) / MAKERS, // that a maker mixes, at most
+    MADE = 1, BALANCED,                             // barriers
+};
 
 // What comb makes of the streams of a column, in their place.
 LT_DEV void mix_column(float *x, const float *comb)

@@ -328,6 +328,17 @@ LT_DEV void comb_of(float *comb, const float *exps)
     }
     balance_all(comb, a);
 }
+
+// comb of all rows' exps, in their place, one a lane.
+LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
+{
+    float all[16];
+    if (lane < rows) comb_of(all, comb[lane]);
+    __syncwarp();
+    LT_UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        if (lane < rows) comb[lane][i] = all[i];
+}
 // Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
 
@@ -368,17 +379,6 @@ enum {
     COLUMNS = (ROWS * SLICE + MAKERS - 1) / MAKERS, // that a maker mixes, at most
     MADE = 1, BALANCED,                             // barriers
 };
-
-// comb of all rows' exps, in their place, one a lane.
-LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
-{
-    float all[16];
-    if (lane < rows) comb_of(all, comb[lane]);
-    __syncwarp();
-    LT_UNROLL(16)
-    for (int i = 0; i < 16; i++)
-        if (lane < rows) comb[lane][i] = all[i];
-}
 
 // What comb makes of the streams of a column, in their place.
 LT_DEV void mix_column(float *x, const float *comb)

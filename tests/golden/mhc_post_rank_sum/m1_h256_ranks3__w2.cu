@@ -1,9 +1,9 @@
 /* family mhc_post_rank_sum rev 1, shape m1_h256_ranks3, variant w2, class ascending */
 // A thread owns four columns of a row: it reads their four streams, then writes them. Sources in ascending order. It
-// does so, and each warp balances comb for itself, in front of the wait: what the site in front wrote was there before
-// the kernel that wrote y began.
+// reads, and one more warp balances comb, in front of the wait: what the site in front wrote was there before the
+// kernel that wrote y began.
 enum { M = 1, H = 256, RANKS = 3, WARPS = 2 };
-enum { STREAMS = 4 };
+enum { STREAMS = 4, THREADS = 32 * (WARPS + 1), BALANCED = 1 };
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. A lane goes through
 // all of it: a pass over rows and columns is 60 instructions, and no lane waits for another.
 // 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
@@ -110,6 +110,17 @@ LT_DEV void comb_of(float *comb, const float *exps)
     balance_all(comb, a);
 }
 
+// comb of all rows' exps, in their place, one a lane.
+LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
+{
+    float all[16];
+    if (lane < rows) comb_of(all, comb[lane]);
+    __syncwarp();
+    LT_UNROLL(16)
+    for (int i = 0; i < 16; i++)
+        if (lane < rows) comb[lane][i] = all[i];
+}
+
 LT_DEV float4 times(float by, float4 v)
 {
     v.x *= by, v.y *= by, v.z *= by, v.w *= by;
@@ -137,40 +148,51 @@ LT_DEV void load_fresh(float4 *to, const float *from)
     to->x = lt_bits_f32(v.x), to->y = lt_bits_f32(v.y), to->z = lt_bits_f32(v.z), to->w = lt_bits_f32(v.w);
 }
 
-LT_KERNEL(32 * WARPS)
-mhc_post_rank_sum__m1_h256_ranks3__w2(float *streams, bf16 *y, const float *post, const float *mix, const bf16 *parts)
+// The ranks' partials, in their order; their sum is y.
+LT_DEV float4 load_y(bf16 *y, const bf16 *parts, size_t at)
 {
-    const int m = blockIdx.y, d = (blockIdx.x * 32 * WARPS + threadIdx.x) * 4;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const size_t at = (size_t)m * H + d;
-    float *mine = streams + (size_t)m * STREAMS * H + d;
-    LT_SHARED2(float, room, WARPS, 16);
-    float4 old[STREAMS], value;
-    float comb[STREAMS * STREAMS], of_y[STREAMS];
-    LT_UNROLL(STREAMS)
-    for (int i = 0; i < STREAMS; i++) {
-        if (d < H) load_fresh(old + i, mine + (size_t)i * H);
-        of_y[i] = lt_bits_f32(lt_ld32_fresh(post + m * STREAMS + i));
-    }
-    exps_of(room[warp], mix + m * 16, 1, lane);
-    comb_of(comb, room[warp]);
-    lt_pdl_wait();
-    lt_pdl_launch();
-    if (d >= H) return;
     float4 part[RANKS];
     LT_UNROLL(RANKS)
     for (int r = 0; r < RANKS; r++) part[r] = load_bf16(parts + (size_t)r * M * H + at);
-    value = part[0];
+    float4 value = part[0];
     LT_UNROLL(RANKS)
     for (int r = 1; r < RANKS; r++) value = plus_times(value, 1.0f, part[r]);
     uint2 rounded;
     rounded.x = lt_pack_bf16(value.x, value.y), rounded.y = lt_pack_bf16(value.z, value.w);
     *(uint2 *)(y + at) = rounded;
+    return value;
+}
+
+LT_KERNEL(THREADS)
+mhc_post_rank_sum__m1_h256_ranks3__w2(float *streams, bf16 *y, const float *post, const float *mix, const bf16 *parts)
+{
+    const int m = blockIdx.y, d = (blockIdx.x * 32 * WARPS + threadIdx.x) * 4, lane = threadIdx.x % 32;
+    LT_SHARED2(float, comb, 1, STREAMS * STREAMS);
+    if (threadIdx.x >= 32 * WARPS) {
+        exps_of(comb[0], mix + m * 16, 1, lane);
+        balance_rows(comb, 1, lane);
+        lt_bar_arrive(BALANCED, THREADS);
+        return;
+    }
+    const size_t at = (size_t)m * H + d;
+    float *mine = streams + (size_t)m * STREAMS * H + d;
+    float4 old[STREAMS], value;
+    float of_y[STREAMS];
+    LT_UNROLL(STREAMS)
+    for (int i = 0; i < STREAMS; i++) {
+        if (d < H) load_fresh(old + i, mine + (size_t)i * H);
+        of_y[i] = lt_bits_f32(lt_ld32_fresh(post + m * STREAMS + i));
+    }
+    lt_pdl_wait();
+    lt_pdl_launch();
+    if (d < H) value = load_y(y, parts, at);
+    lt_bar_sync(BALANCED, THREADS);
+    if (d >= H) return;
     LT_UNROLL(STREAMS)
     for (int j = 0; j < STREAMS; j++) {
         float4 sum = times(of_y[j], value);
         LT_UNROLL(STREAMS)
-        for (int i = 0; i < STREAMS; i++) sum = plus_times(sum, comb[i * STREAMS + j], old[i]);
+        for (int i = 0; i < STREAMS; i++) sum = plus_times(sum, comb[0][i * STREAMS + j], old[i]);
         *(float4 *)(mine + (size_t)j * H) = sum;
     }
 }
