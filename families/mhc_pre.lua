@@ -36,14 +36,14 @@ local function scratch(s, v)  -- of blocks that are no cluster
 end
 
 local KNOBS <const> = {
-    { "cluster", 1, 0 },     -- do the blocks of a row meet in shared memory?
-    { "rows", 1, 2, 4, 8 },  -- that a block carries: reuse of fn
+    { "cluster", 1, 0 },        -- do the blocks of a row meet in shared memory?
+    { "rows", 1, 2, 3, 4, 8 },  -- that a block carries: reuse of fn
 }
 local function class() return "slice256" end
 local function keep(s, v, dev)
-    if v.rows > 1 and v.rows >= 2 * s.M then return false end
+    if v.rows > s.M and (v.rows < 8 or s.M <= 4) then return false end  -- fewer carry all
     local can_cluster = slices(s) <= dev.cluster
-    if v.cluster > 0 then return can_cluster and v.rows <= 4 end  -- more rows spill
+    if v.cluster > 0 then return can_cluster and v.rows <= 3 end  -- of seven at a time six do 16
     if can_cluster and dev.sms > 1 then return false end  -- as fast alone, slower behind others
     return slices(s) * groups(s, v) <= (dev.sms < 2 * MOST_BLOCKS and 1 or 2) * MOST_BLOCKS
 end

@@ -32,6 +32,7 @@ enum {
     EACH = (OTHERS + SLICES - 1) / SLICES,
     SUMS = NEEDED + OTHERS,           // of a block, in this order
     VALUES = (NEEDED + EACH + 3) / 4 * 4, // that a block gets of each
+    ROOM = VALUES + (SLICES - 1) * EACH, // for SUMS, and for what nobody looks at behind them
     ROUNDS = (VALUES + 15) / 16,      // of 16 lanes that add a value each
     HALF = 8,                         // of the slices, at most
     PARTS = SLICE / 64,               // of a slice, that a warp finishes: two columns a lane
@@ -92,16 +93,18 @@ LT_DEV const float4 *columns_of(const float *x, int n, int i, int lane)
 LT_DEV int first_stream(int warp) { return first_of(warp < PRODUCTS ? warp : 0); }
 LT_DEV int second_stream(int warp) { return second_of(warp < PRODUCTS ? warp : 0); }
 
-// A warp's sums of a row among those of the block.
+// A warp's sums of a row among those of the block: half of the lanes go on with each dot, a quarter with the product.
 LT_DEV void keep_sums(float *own, const float *sum, int warp, int lane)
 {
-    float of_all[DOTS + 1];
-    LT_UNROLL(DOTS + 1)
-    for (int j = 0; j < DOTS + 1; j++) of_all[j] = lt_warp_sum(sum[j]);
-    if (lane != 0) return;
-    own[warp < STREAMS ? warp : warp + PRODUCTS] = of_all[0];
-    own[warp + WARPS + PRODUCTS] = of_all[1];
-    if (warp < PRODUCTS) own[warp + STREAMS] = of_all[DOTS];
+    const int low = lane < 16, has_dot = lane % 16 < 8;
+    const float dot = (low ? sum[0] : sum[1]) + lt_shfl_xor_f32(0xffffffffu, low ? sum[1] : sum[0], 16);
+    const float product = sum[DOTS] + lt_shfl_xor_f32(0xffffffffu, sum[DOTS], 16);
+    float all = (has_dot ? dot : product) + lt_shfl_xor_f32(0xffffffffu, has_dot ? product : dot, 8);
+    LT_UNROLL(3)
+    for (int i = 4; i > 0; i /= 2) all += lt_shfl_xor_f32(0xffffffffu, all, i);
+    if (lane == 0) own[warp < STREAMS ? warp : warp + PRODUCTS] = all;
+    if (lane == 8 && warp < PRODUCTS) own[warp + STREAMS] = all;
+    if (lane == 16) own[warp + WARPS + PRODUCTS] = all;
 }
 
 // Which of a block's sums is value v of block `rank`.
@@ -199,12 +202,14 @@ LT_DEV void finish_others(float *post, float *mix, const float *total, const flo
 }
 // The blocks of a row are no cluster: each puts its sums where all look for what they need.
 
-// slots: [rows][SLICES][SUMS]
+// slots: [rows][SLICES][SUMS]; own: [rows][ROOM].
 LT_DEV void put_sums(u64 *slots, const float *own, u32 turn, int rows)
 {
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < rows * SUMS; i += MAKERS)
-        lt_put(slots + (i / SUMS * SLICES + blockIdx.x) * SUMS + i % SUMS, lt_f32_bits(own[i]), turn);
+    for (int i = threadIdx.x; i < rows * SUMS; i += MAKERS) {
+        const int r = i / SUMS, v = i % SUMS;
+        lt_put(slots + (r * SLICES + blockIdx.x) * SUMS + v, lt_f32_bits(own[r * ROOM + v]), turn);
+    }
 }
 
 // parts: [rows][SLICES][VALUES]. A thread looks for all that it needs of a row at once.
@@ -395,16 +400,27 @@ LT_DEV void mix_column(float *x, const float *comb)
     }
 }
 
-// y of a row's slice.
-LT_DEV void load_y(float *to, const bf16 *y, int column, int lane)
+// y of a slice of rows, as f32: all is asked for before any is waited for.
+LT_DEV void load_y(float (*to)[SLICE], const bf16 *y, int column, int rows, int lane)
 {
-    LT_UNROLL(STEPS)
-    for (int i = 0; i < STEPS; i++) {
-        const int d = i * STEP + lane * 4;
-        uint2 four;
-        four.x = four.y = 0;
-        if (is_inside(column + d)) four = *(const uint2 *)(y + column + d);
-        spread((float4 *)(to + d), &four);
+    uint2 four[ROWS * STEPS];
+    LT_UNROLL(ROWS * STEPS)
+    for (int i = 0; i < ROWS * STEPS; i++) {
+        const int r = i / STEPS, d = column + i % STEPS * STEP + lane * 4;
+        four[i].x = four[i].y = 0;
+        if (r < rows && is_inside(d)) four[i] = *(const uint2 *)(y + (size_t)r * H + d);
+    }
+    LT_UNROLL(ROWS * STEPS)
+    for (int i = 0; i < ROWS * STEPS; i++) spread((float4 *)(to[i / STEPS] + i % STEPS * STEP + lane * 4), &four[i]);
+}
+
+// A slice of the streams of rows, by the makers.
+LT_DEV void store_streams(float *streams, const float *x, int column, int rows)
+{
+    LT_UNROLL(1)
+    for (u32 i = threadIdx.x * 4; i < rows * STREAMS * SLICE; i += MAKERS * 4) {
+        const int d = column + i % SLICE;
+        if (is_inside(d)) lt_st128(streams + (size_t)(i / SLICE) * H + d, lt_ld128(x + i));
     }
 }
 
@@ -484,28 +500,31 @@ mhc_post_pre_quant__m2_h4080__c0r2(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *
     const int rows = M % ROWS == 0 || M - m0 > ROWS ? ROWS : M - m0;
     LT_DYN_SHARED(float, x);  // [ROWS][STREAMS][SLICE]
     LT_SHARED2(float, of_y, ROWS, SLICE);
-    LT_SHARED2(float, own, ROWS, SUMS);
+    LT_SHARED2(float, own, ROWS, ROOM);
     LT_SHARED2(float, parts, ROWS, SLICES * VALUES);
     LT_SHARED2(float, total, WARPS, ROUNDS * 16);
     LT_SHARED2(float, comb, ROWS, 16);
     LT_SHARED2(float, gate, ROWS, STREAMS);  // post of the site in front
     LT_SHARED1(float, constants, MIX + 3);   // base, and the scales behind it
+    LT_SHARED1(float, of_all, 2);            // input_scale, and 1 over it
     LT_SHARED1(u32, turned, 1);
     const int block = blockIdx.y * SLICES + blockIdx.x;
     u64 *const slots = (u64 *)sums + (size_t)m0 * SLICES * SUMS;
     const int job = warp % JOBS, d0 = job * 64 + lane * 2;  // that this thread finishes
     const int has_columns = job < PARTS && is_inside(column + d0);
-    const float of_all = *input_scale, over = 1.0f / of_all;
     uint2 w[DOTS][STREAMS][STEPS];
     float4 by[DOTS + 1][STEPS];
     float sum[DOTS + 1], square = 0.0f;
+    float constant = 0.0f, of_post = 0.0f;  // the waiter's, on their way
+    float of_input = 0.0f;
     u32 norm_pair = 0;
 
     if (warp == BALANCER) {
         exps_of(comb[0], mix + m0 * 16, rows, lane);
     } else if (warp == WAITER) {
-        if (lane < MIX + 3) constants[lane] = lane < MIX ? base[lane] : scale[lane - MIX];
-        if (lane < rows * STREAMS) gate[0][lane] = lt_bits_f32(lt_ld32_fresh(post + m0 * STREAMS + lane));
+        if (lane < MIX + 3) constant = lane < MIX ? base[lane] : scale[lane - MIX];
+        if (lane < rows * STREAMS) of_post = lt_bits_f32(lt_ld32_fresh(post + m0 * STREAMS + lane));
+        of_input = *input_scale;
     } else {
         LT_UNROLL(DOTS)
         for (int j = 0; j < DOTS; j++) load_fn(w[j], fn, warp + j * WARPS, column, lane);
@@ -516,12 +535,14 @@ mhc_post_pre_quant__m2_h4080__c0r2(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *
         balance_rows(comb, rows, lane);
         lt_bar_arrive(BALANCED, THREADS);
     } else if (warp == WAITER) {
+        if (lane < MIX + 3) constants[lane] = constant;
+        if (lane < rows * STREAMS) gate[0][lane] = of_post;
+        if (lane == 0) of_all[0] = of_input, of_all[1] = 1.0f / of_input;
         lt_bar_arrive(BALANCED, THREADS);
         lt_pdl_wait();
         lt_pdl_launch();
         if (lane == 0) *turned = lt_ld32_fresh(turns + block) + 1;
-        LT_UNROLL(1)
-        for (int r = 0; r < rows; r++) load_y(of_y[r], y + (size_t)(m0 + r) * H, column, lane);
+        load_y(of_y, y + (size_t)m0 * H, column, rows, lane);
     } else {
         lt_cp_wait(0);
         lt_bar_sync(BALANCED, THREADS);
@@ -555,6 +576,7 @@ mhc_post_pre_quant__m2_h4080__c0r2(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *
     get_sums(parts[0], slots, turn, rows);
     lt_bar_sync(MADE, MAKERS);
     if (threadIdx.x == 0) turns[block] = turn;
+    store_streams(streams + (size_t)m0 * STREAMS * H, x, column, rows);
     LT_UNROLL(1)
     for (int r = warp / JOBS; r < rows && warp < WORKERS; r += WORKERS / JOBS) {
         const int m = m0 + r;
@@ -566,14 +588,9 @@ mhc_post_pre_quant__m2_h4080__c0r2(bf16 *xn, u8 *q, e4m3 *qs, float *gs, float *
         }
         const u32 two = finish_columns(x + r * STREAMS * SLICE + d0, norm_pair, total[warp], constants, lane);
         if (has_columns) *(u32 *)(xn + at) = two;
-        quantise(q + at / 2, qs + at / 16, two, of_all, over, has_columns, lane);
+        quantise(q + at / 2, qs + at / 16, two, of_all[0], of_all[1], has_columns, lane);
     }
-    LT_UNROLL(1)
-    for (int i = threadIdx.x * 4; i < rows * STREAMS * SLICE; i += MAKERS * 4) {
-        const int d = column + i % SLICE;
-        if (is_inside(d)) lt_st128(streams + (size_t)(m0 * STREAMS + i / SLICE) * H + d, lt_ld128(x + i));
-    }
-    if (column == 0 && threadIdx.x < rows) gs[m0 + threadIdx.x] = of_all;
+    if (column == 0 && threadIdx.x < rows) gs[m0 + threadIdx.x] = of_all[0];
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { mhc_post_pre_quant__m2_h4080__c0r2(*(bf16 **)a[0], *(u8 **)a[1], *(e4m3 **)a[2], *(float **)a[3], *(float **)a[4], *(float **)a[5], *(float **)a[6], *(const float **)a[7], *(const float **)a[8], *(const bf16 **)a[9], *(const bf16 **)a[10], *(const float **)a[11], *(const float **)a[12], *(const bf16 **)a[13], *(const float **)a[14], *(u32 **)a[15], *(u32 **)a[16]); }

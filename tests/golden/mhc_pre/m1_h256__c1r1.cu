@@ -29,6 +29,7 @@ enum {
     EACH = (OTHERS + SLICES - 1) / SLICES,
     SUMS = NEEDED + OTHERS,           // of a block, in this order
     VALUES = (NEEDED + EACH + 3) / 4 * 4, // that a block gets of each
+    ROOM = VALUES + (SLICES - 1) * EACH, // for SUMS, and for what nobody looks at behind them
     ROUNDS = (VALUES + 15) / 16,      // of 16 lanes that add a value each
     HALF = 8,                         // of the slices, at most
     PARTS = SLICE / 64,               // of a slice, that a warp finishes: two columns a lane
@@ -89,16 +90,18 @@ LT_DEV const float4 *columns_of(const float *x, int n, int i, int lane)
 LT_DEV int first_stream(int warp) { return first_of(warp < PRODUCTS ? warp : 0); }
 LT_DEV int second_stream(int warp) { return second_of(warp < PRODUCTS ? warp : 0); }
 
-// A warp's sums of a row among those of the block.
+// A warp's sums of a row among those of the block: half of the lanes go on with each dot, a quarter with the product.
 LT_DEV void keep_sums(float *own, const float *sum, int warp, int lane)
 {
-    float of_all[DOTS + 1];
-    LT_UNROLL(DOTS + 1)
-    for (int j = 0; j < DOTS + 1; j++) of_all[j] = lt_warp_sum(sum[j]);
-    if (lane != 0) return;
-    own[warp < STREAMS ? warp : warp + PRODUCTS] = of_all[0];
-    own[warp + WARPS + PRODUCTS] = of_all[1];
-    if (warp < PRODUCTS) own[warp + STREAMS] = of_all[DOTS];
+    const int low = lane < 16, has_dot = lane % 16 < 8;
+    const float dot = (low ? sum[0] : sum[1]) + lt_shfl_xor_f32(0xffffffffu, low ? sum[1] : sum[0], 16);
+    const float product = sum[DOTS] + lt_shfl_xor_f32(0xffffffffu, sum[DOTS], 16);
+    float all = (has_dot ? dot : product) + lt_shfl_xor_f32(0xffffffffu, has_dot ? product : dot, 8);
+    LT_UNROLL(3)
+    for (int i = 4; i > 0; i /= 2) all += lt_shfl_xor_f32(0xffffffffu, all, i);
+    if (lane == 0) own[warp < STREAMS ? warp : warp + PRODUCTS] = all;
+    if (lane == 8 && warp < PRODUCTS) own[warp + STREAMS] = all;
+    if (lane == 16) own[warp + WARPS + PRODUCTS] = all;
 }
 
 // Which of a block's sums is value v of block `rank`.
@@ -204,16 +207,17 @@ LT_DEV void expect_sums(u64 *given, int rows)
     lt_mbar_expect(given, rows * SLICES * VALUES * 4);
 }
 
-// Four values to one block a thread. parts: [rows][SLICES][VALUES]; own: [rows][SUMS].
+// Four values of a row to one block a thread. parts: [rows][SLICES][VALUES]; own: [rows][ROOM].
 LT_DEV void give_sums(float *parts, const float *own, u64 *given, int rows)
 {
+    const u32 rank = threadIdx.x % SLICES, v = threadIdx.x / SLICES * 4;
+    const float *const low = own + v + (v < NEEDED ? 0 : rank * EACH);
+    const float *const high = own + v + (v + 2 < NEEDED ? 0 : rank * EACH);
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < rows * SLICES * VALUES / 4; i += MAKERS) {
-        const int r = i / (SLICES * VALUES / 4), rank = i % SLICES, v = i / SLICES % (VALUES / 4) * 4;
-        const float *const from = own + r * SUMS;
+    for (int r = 0; r < rows && v < VALUES; r++) {
         uint4 four;
-        four.x = lt_f32_bits(from[sum_of(v, rank)]), four.y = lt_f32_bits(from[sum_of(v + 1, rank)]);
-        four.z = lt_f32_bits(from[sum_of(v + 2, rank)]), four.w = lt_f32_bits(from[sum_of(v + 3, rank)]);
+        four.x = lt_f32_bits(low[r * ROOM]), four.y = lt_f32_bits(low[r * ROOM + 1]);
+        four.z = lt_f32_bits(high[r * ROOM + 2]), four.w = lt_f32_bits(high[r * ROOM + 3]);
         lt_cluster_give128(parts + (r * SLICES + blockIdx.x) * VALUES + v, rank, four, given);
     }
 }
@@ -250,7 +254,7 @@ mhc_pre__m1_h256__c1r1(bf16 *xn, float *post, float *mix, const float *streams, 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS;
     const int rows = M % ROWS == 0 || M - m0 > ROWS ? ROWS : M - m0;
     LT_DYN_SHARED(float, x);  // [ROWS][STREAMS][SLICE]
-    LT_SHARED2(float, own, ROWS, SUMS);
+    LT_SHARED2(float, own, ROWS, ROOM);
     LT_SHARED2(float, parts, ROWS, SLICES * VALUES);
     LT_SHARED2(float, total, WARPS, ROUNDS * 16);
     LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
@@ -269,9 +273,9 @@ mhc_pre__m1_h256__c1r1(bf16 *xn, float *post, float *mix, const float *streams, 
     lt_pdl_wait();
     lt_pdl_launch();
     load_streams(x, streams + (size_t)m0 * STREAMS * H, column, rows);
+    lt_cluster_wait();  // all blocks have begun
     lt_cp_wait(0);
     __syncthreads();
-    lt_cluster_wait();  // all blocks have begun
     LT_UNROLL(1)
     for (int r = 0; r < rows; r++) {
         float sum[DOTS + 1];

@@ -29,6 +29,7 @@ enum {
     EACH = (OTHERS + SLICES - 1) / SLICES,
     SUMS = NEEDED + OTHERS,           // of a block, in this order
     VALUES = (NEEDED + EACH + 3) / 4 * 4, // that a block gets of each
+    ROOM = VALUES + (SLICES - 1) * EACH, // for SUMS, and for what nobody looks at behind them
     ROUNDS = (VALUES + 15) / 16,      // of 16 lanes that add a value each
     HALF = 8,                         // of the slices, at most
     PARTS = SLICE / 64,               // of a slice, that a warp finishes: two columns a lane
@@ -89,16 +90,18 @@ LT_DEV const float4 *columns_of(const float *x, int n, int i, int lane)
 LT_DEV int first_stream(int warp) { return first_of(warp < PRODUCTS ? warp : 0); }
 LT_DEV int second_stream(int warp) { return second_of(warp < PRODUCTS ? warp : 0); }
 
-// A warp's sums of a row among those of the block.
+// A warp's sums of a row among those of the block: half of the lanes go on with each dot, a quarter with the product.
 LT_DEV void keep_sums(float *own, const float *sum, int warp, int lane)
 {
-    float of_all[DOTS + 1];
-    LT_UNROLL(DOTS + 1)
-    for (int j = 0; j < DOTS + 1; j++) of_all[j] = lt_warp_sum(sum[j]);
-    if (lane != 0) return;
-    own[warp < STREAMS ? warp : warp + PRODUCTS] = of_all[0];
-    own[warp + WARPS + PRODUCTS] = of_all[1];
-    if (warp < PRODUCTS) own[warp + STREAMS] = of_all[DOTS];
+    const int low = lane < 16, has_dot = lane % 16 < 8;
+    const float dot = (low ? sum[0] : sum[1]) + lt_shfl_xor_f32(0xffffffffu, low ? sum[1] : sum[0], 16);
+    const float product = sum[DOTS] + lt_shfl_xor_f32(0xffffffffu, sum[DOTS], 16);
+    float all = (has_dot ? dot : product) + lt_shfl_xor_f32(0xffffffffu, has_dot ? product : dot, 8);
+    LT_UNROLL(3)
+    for (int i = 4; i > 0; i /= 2) all += lt_shfl_xor_f32(0xffffffffu, all, i);
+    if (lane == 0) own[warp < STREAMS ? warp : warp + PRODUCTS] = all;
+    if (lane == 8 && warp < PRODUCTS) own[warp + STREAMS] = all;
+    if (lane == 16) own[warp + WARPS + PRODUCTS] = all;
 }
 
 // Which of a block's sums is value v of block `rank`.
@@ -196,12 +199,14 @@ LT_DEV void finish_others(float *post, float *mix, const float *total, const flo
 }
 // The blocks of a row are no cluster: each puts its sums where all look for what they need.
 
-// slots: [rows][SLICES][SUMS]
+// slots: [rows][SLICES][SUMS]; own: [rows][ROOM].
 LT_DEV void put_sums(u64 *slots, const float *own, u32 turn, int rows)
 {
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < rows * SUMS; i += MAKERS)
-        lt_put(slots + (i / SUMS * SLICES + blockIdx.x) * SUMS + i % SUMS, lt_f32_bits(own[i]), turn);
+    for (int i = threadIdx.x; i < rows * SUMS; i += MAKERS) {
+        const int r = i / SUMS, v = i % SUMS;
+        lt_put(slots + (r * SLICES + blockIdx.x) * SUMS + v, lt_f32_bits(own[r * ROOM + v]), turn);
+    }
 }
 
 // parts: [rows][SLICES][VALUES]. A thread looks for all that it needs of a row at once.
@@ -261,7 +266,7 @@ mhc_pre__m2_h4088__c0r2(bf16 *xn, float *post, float *mix, const float *streams,
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * SLICE, m0 = blockIdx.y * ROWS;
     const int rows = M % ROWS == 0 || M - m0 > ROWS ? ROWS : M - m0;
     LT_DYN_SHARED(float, x);  // [ROWS][STREAMS][SLICE]
-    LT_SHARED2(float, own, ROWS, SUMS);
+    LT_SHARED2(float, own, ROWS, ROOM);
     LT_SHARED2(float, parts, ROWS, SLICES * VALUES);
     LT_SHARED2(float, total, WARPS, ROUNDS * 16);
     LT_SHARED1(float, constants, MIX + 3);  // base, and the scales behind it
