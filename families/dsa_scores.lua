@@ -8,12 +8,24 @@ local family = require("gen.family")
 local paged = require("gen.paged")
 
 local KEYS <const> = 16  -- pools of a page, which a warp carries
-local STATIC <const> = 2048  -- bytes of shared memory besides what is counted
+local STATIC <const> = 3072  -- bytes of shared memory besides what is counted
 
 local function ceil(n, d) return (n + d - 1) // d end
-local function tiles(s) return ceil(s.HEADS, 8) end
 
-local function shared(s, v) return v.share * tiles(s) * 8 * s.D * 4 end  -- queries as two f16
+-- Queries as two f16; 16 bytes more a step, of 32 or eight heads.
+local function shared(s, share)
+    local octets = ceil(s.HEADS, 8)
+    local steps = s.D // 16 * (octets % 4 == 0 and octets // 4 or octets)
+    return share * (octets * 8 * s.D * 4 + steps * 16)
+end
+
+local function most_rows(s, dev)  -- a power of two, as many as shared memory holds of up to eight
+    local share = 1
+    while share < math.min(s.TOKENS, 8) and shared(s, 2 * share) + STATIC <= dev.shared do
+        share = 2 * share
+    end
+    return share
+end
 
 local function last_pools(s) return s.PAGES * KEYS end
 
@@ -53,25 +65,18 @@ return family("dsa_scores", {
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
     knobs = {
-        { "share", 4, 2, 1 },     -- rows that share one read of the keys
-        { "warps", 8, 12, 4 },    -- a block
-        { "resident", 1, 2 },     -- blocks a multiprocessor
+        { "share", 1, 2, 4, 8 },  -- rows that share one read of the keys
+        { "warps", 12, 16 },      -- a block: pages on their way
     },
     class = function() return "mma.f16x2" end,
-    keep = function(s, v, dev)
-        local sums = v.share * tiles(s)
-        return (v.share == 1 or v.share < 2 * s.TOKENS)       -- all but the last share is full
-            and sums <= 16                                    -- they stay in registers, as does
-            and v.warps * v.resident <= (sums <= 4 and 12 or 8)  -- a page for each warp
-            and v.resident * (shared(s, v) + STATIC) <= dev.shared
-    end,
+    keep = function(s, v, dev) return v.share == most_rows(s, dev) end,
 
     launch = function(s, v, dev)
-        local blocks = math.min(ceil(s.POOLS, KEYS), dev.sms * v.resident)  -- then pages a warp
+        local blocks = math.min(ceil(s.POOLS, KEYS), dev.sms)  -- then pages a warp
         local shares = s.M // s.TOKENS * ceil(s.TOKENS, v.share)
         return {
             grid = { blocks, shares, 1 }, block = 32 * v.warps,
-            shared = shared(s, v),
+            shared = shared(s, v.share),
         }
     end,
     work = function(s)
@@ -92,6 +97,8 @@ return family("dsa_scores", {
                 BLOCKS = 8 },
             { M = 2, TOKENS = 1, HEADS = 32, D = 128, POOLS = 131072, SLOTS = 2, PAGES = 8192,
                 BLOCKS = 6 },
+            { M = 10, TOKENS = 10, HEADS = 64, D = 96, POOLS = 100, SLOTS = 1, PAGES = 7,
+                BLOCKS = 9 },
             { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3,
                 BLOCKS = 3 },
         },

@@ -16,6 +16,7 @@ local PRELUDES <const> = {
     cpu = { "templates/prelude/cpu.h" },  -- the host has exact.h's functions as symbols
 }
 local CLUSTER <const> = { cuda = "templates/prelude/cluster.h" }  -- where launch has clusters
+local WGMMA <const> = { cuda = "templates/prelude/wgmma.h" }  -- where the text has lt_wgmma_
 
 -- An error in a field of a family: at the first line of the function to blame, which may be the
 -- field itself, else in its file.
@@ -142,10 +143,11 @@ local function joined(...)
 end
 
 -- The prelude without and with #line. None of its files ends in the middle of a line.
-local function prelude_of(target, has_clusters, read)
+local function prelude_of(target, has_clusters, text, read)
     local plain, directed = "", ""
-    local more = has_clusters and { CLUSTER[target.prelude] } or {}
-    for _, path in ipairs(joined(PRELUDES[target.prelude], more)) do
+    local clusters = has_clusters and { CLUSTER[target.prelude] } or {}
+    local wgmma = text:find("lt_wgmma_", 1, true) and { WGMMA[target.prelude] } or {}
+    for _, path in ipairs(joined(PRELUDES[target.prelude], clusters, wgmma)) do
         local source = read(path)
         if not source then error(("prelude %s: not found"):format(path), 0) end
         plain = plain .. source
@@ -171,8 +173,8 @@ function emit.kernel(job)
     local pieces = joined({ template.piece("generated", head(family, s, v, class)) }, body,
         { template.piece("generated", entry(kernel, params)) })
     local normal = launch_of(family, s, v, dev, target)
-    local prelude, directed = prelude_of(target, normal.cluster ~= nil, read)
     local text = template.print(pieces, false)
+    local prelude, directed = prelude_of(target, normal.cluster ~= nil, text, read)
 
     return {
         name = kernel, arch = job.arch, model = target.model, class = class,

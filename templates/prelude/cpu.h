@@ -84,6 +84,7 @@ LT_DEV const void *lt_cpu_aligned(lt_thread *t, const char *file, int line, cons
 #define lt_st128(p, v) (*(uint4 *)lt_cpu_aligned(LT_HERE, p, 16) = (v))
 #define lt_ld128_once(p) lt_ld128(p)
 #define lt_ld128_once_ahead(p) lt_ld128(p)
+#define lt_ld128_once_line(p) lt_ld128(p)
 #define lt_ld32_fresh(p) lt_ld32_once(p)
 #define lt_ld128_fresh(p) lt_ld128(p)
 #define lt_ld64_once(p) (*(const uint2 *)lt_cpu_aligned(LT_HERE, p, 8))
@@ -181,6 +182,24 @@ extern void lt_cpu_mma_run(lt_thread *, const char *, int, int kind, float *d, c
 #define lt_mma_m16n8k64_nvf4(d, a, b, c, sa, sb) lt_cpu_mma(LT_HERE, 4, d, a, b, c, sa, sb)
 #define lt_mma_m16n8k16_bf16_run(d, a, b, steps) lt_cpu_mma_run(LT_HERE, 0, d, a, b, steps)
 #define lt_mma_m16n8k16_f16_run(d, a, b, steps) lt_cpu_mma_run(LT_HERE, 1, d, a, b, steps)
+
+/* ---- tensor cores of four warps (wgmma.h): each warp does its own ---- */
+
+LT_DEV void lt_cpu_wgmma(lt_thread *t, const char *file, int line, float *d, const u32 *a, u64 b, int add, int columns)
+{
+    const u32 *p = (const u32 *)(size_t)(b << 4) + t->tidx.x % 32;
+    const float zero[4] = {0};
+    for (int i = 0; i < columns / 8; i++) {
+        const u32 two[2] = {p[i * 64], p[i * 64 + 32]};
+        lt_cpu_mma(t, file, line, 1, d + 4 * i, a, two, add ? d + 4 * i : zero, 0, 0);
+    }
+}
+#define lt_wgmma_b(p) ((u64)(size_t)(p) >> 4)
+#define lt_wgmma_show() ((void)0)
+#define lt_wgmma_begin() ((void)0)
+#define lt_wgmma_end(d, n) ((void)0)
+#define lt_wgmma_f16_n8(d, a, b, add) lt_cpu_wgmma(LT_HERE, d, a, b, add, 8)
+#define lt_wgmma_f16_n32(d, a, b, add) lt_cpu_wgmma(LT_HERE, d, a, b, add, 32)
 
 /* ---- programmatic dependent launch ---- */
 

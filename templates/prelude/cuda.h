@@ -146,6 +146,13 @@ LT_DEV uint4 lt_ld128_once(const void *p)
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
+LT_DEV uint4 lt_ld128_once_line(const void *p) /* and asks L2 for the 128 bytes around it */
+{
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
 LT_DEV uint4 lt_ld128_once_ahead(const void *p) /* and asks L2 for the 256 bytes around it */
 {
     uint4 v;

@@ -210,6 +210,12 @@ static const prelude_case prelude_cases[] = {
     {TILES_CASE("prelude_mma_f16_ends", f16_ends_text, SAME_FLOATS, fill_f16_ends, expect_mma_f16)},
     {TILES_CASE("prelude_mma_e4m3_ends", e4m3_ends_text, SAME_FLOATS, fill_e4m3_ends,
                 expect_mma_e4m3)},
+#define WGMMA_CASE(kernel, its_text, its_fill)                                                     \
+    .name = kernel, .text = its_text, .threads = 128, .blocks = CASE_TILES / 4,                    \
+    .in = TILE_WORDS * CASE_TILES, .out = WGMMA_WORDS * 32 * CASE_TILES, .same = SAME_FLOATS,      \
+    .fill = its_fill, .expect = expect_wgmma
+    {WGMMA_CASE("prelude_wgmma_mma", wgmma_text, fill_mma_f16)},
+    {WGMMA_CASE("prelude_wgmma_mma_ends", wgmma_ends_text, fill_f16_ends)},
 };
 
 #endif

@@ -7,10 +7,11 @@
 
 #include <stdlib.h>
 
-/* The prelude of an arch, of kernels with clusters too; the caller clears it. */
+/* The prelude of an arch, with all its parts; the caller clears it. */
 static inline int read_prelude(const char *arch, lt_bytes *out, lt_err *err)
 {
-    static const char *const more[] = {"templates/prelude/exact.h", "templates/prelude/cluster.h"};
+    static const char *const more[] = {"templates/prelude/exact.h", "templates/prelude/cluster.h",
+                                       "templates/prelude/wgmma.h"};
     int rc = 0;
     if (strcmp(arch, "cpu") == 0) return lt_files_read("templates/prelude/cpu.h", out, err);
     if (lt_files_read("templates/prelude/cuda.h", out, err)) return -1;

@@ -214,6 +214,65 @@ TILES_OF(mma_e4m3, LT_MMA_E4M3)
 TILES_OF(mma_s8, LT_MMA_S8)
 TILES_OF(mma_nvf4, LT_MMA_NVF4)
 
+/* Four warps: a and c of a warp's own tile, b of all four, eight columns each. 8 columns are added
+ * to c; 32 are not, but then added to themselves. */
+enum { WGMMA_WORDS = 4 + 16 }; /* of a thread's d */
+
+#define WGMMA_TEXT(name)                                                                           \
+    "LT_KERNEL(128) " name "(u32 *out, const u32 *in, u32 *work)\n"                                \
+    "{\n"                                                                                          \
+    "    LT_SHARED1(u32, b, 256);\n"                                                               \
+    "    const u32 lane = threadIdx.x % 32, *tiles = in + 4 * 384 * blockIdx.x;\n"                 \
+    "    const u32 *tile = tiles + threadIdx.x / 32 * 384;\n"                                      \
+    "    u32 *o = out + 20 * (128 * blockIdx.x + threadIdx.x), a[4];\n"                            \
+    "    float d[20];\n"                                                                           \
+    "    for (int i = threadIdx.x; i < 256; i += 128)\n"                                           \
+    "        b[i] = tiles[i / 64 * 384 + 128 + 2 * (i % 32) + i / 32 % 2];\n"                      \
+    "    lt_wgmma_show();\n"                                                                       \
+    "    __syncthreads();\n"                                                                       \
+    "    for (int r = 0; r < 4; r++) a[r] = tile[4 * lane + r];\n"                                 \
+    "    LT_UNROLL(20)\n"                                                                          \
+    "    for (int r = 0; r < 20; r++) d[r] = lt_bits_f32(tile[192 + 4 * lane + r % 4]);\n"         \
+    "    lt_wgmma_begin();\n"                                                                      \
+    "    lt_wgmma_f16_n8(d, a, lt_wgmma_b(b), 1);\n"                                               \
+    "    lt_wgmma_f16_n32(d + 4, a, lt_wgmma_b(b), 0);\n"                                          \
+    "    lt_wgmma_f16_n32(d + 4, a, lt_wgmma_b(b), 1);\n"                                          \
+    "    lt_wgmma_end(d, 20);\n"                                                                   \
+    "    LT_UNROLL(20)\n"                                                                          \
+    "    for (int r = 0; r < 20; r++) o[r] = lt_f32_bits(d[r]);\n"                                 \
+    "}\n"
+
+static const char wgmma_text[] = WGMMA_TEXT("prelude_wgmma_mma");
+static const char wgmma_ends_text[] = WGMMA_TEXT("prelude_wgmma_mma_ends");
+
+/* d of a warp with eight columns: `added` times onto c, or onto zero. */
+static void model_columns(int model, const model_tile *rows, const model_tile *columns,
+                          bool from_zero, int added, uint32_t d[32][4])
+{
+    model_tile t = *rows;
+    memcpy(t.b, columns->b, sizeof t.b);
+    if (from_zero) memset(t.c, 0, sizeof t.c);
+    for (int i = 0; i < added; i++) {
+        model_mma(LT_MMA_F16, model, &t, d);
+        memcpy(t.c, d, sizeof t.c);
+    }
+}
+
+static void expect_wgmma(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    for (size_t warp = 0; warp < words / (32 * WGMMA_WORDS); warp++) {
+        model_tile four[4];
+        memcpy(four, in + warp / 4 * 4 * TILE_WORDS, sizeof four);
+        for (size_t i = 0; i < WGMMA_WORDS / 4; i++) {
+            const size_t column = i > 0 ? i - 1 : 0;
+            uint32_t d[32][4];
+            model_columns(model, four + warp % 4, four + column, i > 0, i > 0 ? 2 : 1, d);
+            for (size_t l = 0; l < 32; l++)
+                memcpy(out + (32 * warp + l) * WGMMA_WORDS + 4 * i, d[l], sizeof d[l]);
+        }
+    }
+}
+
 #define CORNERS_OF(name, kind)                                                                     \
     static void fill_##name(uint32_t *in, size_t words)                                            \
     {                                                                                              \

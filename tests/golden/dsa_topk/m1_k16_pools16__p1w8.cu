@@ -57,9 +57,15 @@ LT_DEV range bound(const u32 *key, u32 (*bounds)[2], u32 (*ends)[4], u64 *here, 
             if (lane == lt_ffs(who) - 1) best = 0;
             least = lt_redux_max(best);
         }
+    } else {  // too few: the least of all
+        const int there = pools - (int)(blockIdx.x * SHARE + threadIdx.x * 4);
+        least = ALL;
+        LT_UNROLL(EACH)
+        for (int i = 0; i < EACH; i++) least = i / 4 * STRIP + i % 4 < there && key[i] < least ? key[i] : least;
+        least = lt_redux_min(least);
     }
     if (lane == 0) {
-        bounds[warp][0] = is_full ? least : ALL;
+        bounds[warp][0] = is_full || votes > 32 ? least : ALL;
         bounds[warp][1] = most;
     }
     __syncthreads();
@@ -80,7 +86,6 @@ LT_DEV range bound(const u32 *key, u32 (*bounds)[2], u32 (*ends)[4], u64 *here, 
         least = lt_redux_min(bounds[lane % WARPS][0]);
         r.most = lt_redux_max(bounds[lane % WARPS][1]);
     }
-    if (votes > 32) least = 0;
     r.width = r.most - least;
     r.rank = K;
     r.in_range = 0;
