@@ -4,12 +4,15 @@
 -- quantised as w4a4_swiglu_quant does it; down: x is the slot's row. Slots with an id outside
 -- 0 .. EXPERTS-1 write nothing. The floor is the chosen experts' weights, N*K*9/16 bytes each, over
 -- the memory bandwidth: once a slot, or, with join, once for all slots that chose the expert, with
--- the same bits. The sign of xs is ignored. NaN scales give NaN.
+-- the same bits. Where there is no FP4 mma, joined experts' tiles are dealt to a block a
+-- multiprocessor, but for swiglu's. The sign of xs is ignored. NaN scales give NaN.
 local family = require("gen.family")
 local moe = require("gen.moe")
 local tile = require("gen.tile")
 
 local GROUP <const> = 16  -- codes that share a scale
+local NEAR <const> = 2    -- readings of experts whose tiles a block may have, where they are dealt
+local STATIC_SHARED <const> = 48 * 1024  -- bytes that need no opt-in
 
 local TEMPLATES <const> = { "w4a4_moe", "w4a4_moe_nvf4" }
 
@@ -18,8 +21,9 @@ local function scales(s) return s.K // GROUP end
 
 -- Slots that one reading of an expert serves, with join: what one pass over the weights takes, of
 -- codes half of it. Of 16 rows 1.24 choose an expert on average; where more do than that it is read
--- again, from the L2, and all the others need fewer registers.  ORDER COLUMNS
-local function columns(s, v) return math.min(s.M, v.late == 1 and 2 or 4) end
+-- again, from the L2, and all the others need fewer registers. Where tiles are dealt to 16 warps
+-- there are enough for more.  ORDER COLUMNS
+local function columns(s, v) return math.min(s.M, v.late == 1 and v.groups ~= 16 and 2 or 4) end
 
 -- Is there room for all rows? Asked without join too, so that it is kept where join is.
 local function can_stage(s, v, dev)
@@ -34,6 +38,21 @@ local function unpacks_well(s, v, dev)
     return not stages and (v.late == 1 or tile.count(s.N) == 1) or v.late == 0 and v.tiles > 1
 end
 
+-- 16 or 20 warps of a block that each have shares of K of their own, where registers suffice. A
+-- class has them where it is kept for slots one by one.
+local function deals_well(s, v, dev)
+    local is_even = moe.units(s) % (v.split * v.unroll) == 0
+    local fits = v.late == 0 or is_even or v.groups == 16 and v.split == 1
+    local one = { tiles = 1, split = v.split, unroll = 2, join = 0 }
+    one.groups = 4 // math.min(v.split, 4)
+    local parts = v.split > 1 and v.groups * v.split * (v.late == 1 and 2 or 4) * 128 or 0
+    local static = parts + 8 * moe.slots(s) + 1024
+    return v.mma == 1 and v.join == 1 and s.M > 1
+        and v.tiles == 1 and v.unroll == 2 and v.block == 1
+        and fits and moe.is_kept(s, one, dev) and static <= STATIC_SHARED
+        and NEAR * tile.staged(columns(s, v), s.K, v) + static <= dev.shared
+end
+
 local function kind(v)
     if v.mma == 2 then return "mma.nvf4" end
     return v.late == 1 and "mma.bf16_sums" or "mma.bf16_codes"
@@ -42,7 +61,8 @@ end
 local KNOBS <const> = {
     { "mma", 2, 1 },    -- block-scaled FP4, or bf16
     { "late", 1, 0 },   -- scales multiply sums of 16 products, or codes
-    moe.KNOBS[1], moe.KNOBS[2], moe.KNOBS[3],
+    moe.KNOBS[1], moe.KNOBS[2],
+    { "groups", 2, 4, 1, 16, 20 },  -- groups of such warps in a block; warps, where tiles are dealt
     { "unroll", 2, 3, 4 },  -- units on their way to a warp
     moe.KNOBS[5],
     { "block", 1, 0 },  -- x unpacked once a block, or by each warp
@@ -51,15 +71,28 @@ local KNOBS <const> = {
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 
 -- least: tiles of a block, 1 where none are given.
-local function keep(s, v, dev, least)
+local function is_streamed(s, v, dev, least)
     return (v.mma == 1 and v.tiles == 1 and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
             or v.mma == 2 and dev.nvf4 and v.unroll ~= 3)
-        and moe.is_kept(s, v, dev, nil, least) and unpacks_well(s, v, dev)
+        and v.groups <= 4 and moe.is_kept(s, v, dev, nil, least) and unpacks_well(s, v, dev)
 end
 
-local function template(_, v) return TEMPLATES[v.mma] end
+local function keep(s, v, dev)
+    if v.groups > 4 then return deals_well(s, v, dev) end
+    return (v.mma == 2 or v.join == 0) and is_streamed(s, v, dev)
+end
 
-local function launch(s, v)
+local function template(_, v)
+    return v.groups > 4 and "w4a4_moe_deal" or TEMPLATES[v.mma]
+end
+
+local function launch(s, v, dev)
+    if v.groups > 4 then
+        return {
+            grid = math.max(dev.sms, moe.slots(s)),  -- ORDER BLOCKS
+            block = 32 * v.groups, shared = NEAR * tile.staged(columns(s, v), s.K, v),
+        }
+    end
     local l = moe.launch(s, v)
     l.shared = v.block * tile.staged(v.join == 1 and columns(s, v) or 1, s.K, v)
     return l
@@ -140,7 +173,7 @@ return {
             { "input_scale", "f32", { 1 } },    -- of q
         },
         knobs = KNOBS, class = class, template = template, launch = launch,
-        keep = function(s, v, dev) return keep(s, v, dev, 2) end,
+        keep = function(s, v, dev) return is_streamed(s, v, dev, 2) end,
         work = function(s)
             local w = work(s, s.M)
             w.bytes = w.bytes - moe.slots(s) * (2 * s.N - s.N // 4 - s.N // 32 - 4) + 4
@@ -197,6 +230,7 @@ return {
                 { M = 4, TOPK = 2, EXPERTS = 3, N = 48, K = 704 },
                 { M = 10, TOPK = 3, EXPERTS = 1, N = 16, K = 1040 },
                 { M = 3, TOPK = 4, EXPERTS = 1, N = 48, K = 1024 },
+                { M = 16, TOPK = 3, EXPERTS = 9, N = 48, K = 704 },
             },
             real = {
                 { M = 1, TOPK = 8, EXPERTS = 5, N = 4096, K = 704 },

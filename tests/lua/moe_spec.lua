@@ -4,21 +4,23 @@
 local golden = require("tests.lua.golden")
 
 local M <const>, TOPK <const>, EXPERTS <const>, N <const>, K <const> = 11, 3, 4, 64, 272
-local KINDS <const> = {
-    { "sm_90a", "mma=1,split=1,groups=4" }, { "sm_121a", "mma=2,split=1,groups=4" },
+local KINDS <const> = {  -- arch, knobs of slots and of joined ones
+    { "sm_90a", "mma=1,split=1,groups=4", "mma=1,split=1,groups=16" },
+    { "sm_121a", "mma=2,split=1,groups=4", "mma=2,split=1,groups=4" },
 }
+local BF16 <const> = { "sm_90a", "split=1,groups=4", "split=1,groups=4" }
 
 local QUANTISED <const> = { "x", "xs", "gs", "ids", "w", "ws", "sw" }
 local CASES <const> = {  -- family, arch and knobs, inputs
     { "w4a4_moe.gate_up", KINDS[1], QUANTISED }, { "w4a4_moe.gate_up", KINDS[2], QUANTISED },
     { "w4a4_moe.down", KINDS[1], QUANTISED }, { "w4a4_moe.down", KINDS[2], QUANTISED },
-    { "bf16_moe.gate_up", { "sm_90a", "split=1,groups=4" }, { "x", "ids", "w" } },
-    { "bf16_moe.down", { "sm_90a", "split=1,groups=4" }, { "x", "ids", "w" } },
+    { "bf16_moe.gate_up", BF16, { "x", "ids", "w" } },
+    { "bf16_moe.down", BF16, { "x", "ids", "w" } },
 }
 
 local function run(family, kind, m, join, inputs)
     local words = ("M=%d TOPK=%d EXPERTS=%d N=%d K=%d --arch %s --knobs %s,join=%d"):format(
-        m, TOPK, EXPERTS, N, K, kind[1], kind[2], join)
+        m, TOPK, EXPERTS, N, K, kind[1], kind[2 + join], join)
     return golden.run(family, words, inputs)
 end
 
@@ -72,7 +74,7 @@ describe("stacked experts", function()
                 for i = 0, 16 * topk - 1 do ids[i + 1] = chosen(i) end
                 for join = 0, 1 do
                     y[join] = golden.run(family, ("M=16 TOPK=%d EXPERTS=288 N=32 K=16 --arch %s "
-                        .. "--knobs %s,join=%d"):format(topk, kind[1], kind[2], join), {
+                        .. "--knobs %s,join=%d"):format(topk, kind[1], kind[2 + join], join), {
                             ids = { dtype = "I32", shape = { 16, topk }, data = ids },
                         }):tensor("y").data
                 end

@@ -271,8 +271,9 @@ LT_DEV void stage(bf16 *rows, x_raw *got, const x_rows *x)
 // ---- products ----
 
 // place: of this lane's x of the first row and chunk; step: how far that of the next unit is. Zeros do not end.
+// count: of rows that x may have.
 LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, const bf16 *rows, int place, int step,
-                     const x_rows *x, int unit, int g, int t)
+                     const x_rows *x, int count, int unit, int g, int t)
 {
     u32 b[8];
     LT_UNROLL(2)
@@ -282,7 +283,7 @@ LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, con
         for (int i = 0; i < TILES; i++) fp4_steps(a[i], word[i][c], scale[i], c);
         LT_UNROLL(PASSES)
         for (int p = 0; p < PASSES; p++) {
-            if (p * EACH >= x->rows) break;
+            if (p * EACH >= count) break;
             if (c == 0 || !BOTH) {
                 const int row = fp4_gives(g, t, x->rows) ? p * EACH + fp4_row(g) : ROWS;
                 if (BLOCK) stage_get16(b, rows + place + (step ? p * EACH * STRIDE + c * 64 : 0));
@@ -308,7 +309,7 @@ LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++) {
             if (unit + u < count)
-                fp4_unit(sum, now.word[u], now.scale[u], rows, place, step, x, first + unit + u, g, t);
+                fp4_unit(sum, now.word[u], now.scale[u], rows, place, step, x, x->rows, first + unit + u, g, t);
             place += step;
         }
     }
