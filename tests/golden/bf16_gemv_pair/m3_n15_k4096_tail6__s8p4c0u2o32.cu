@@ -142,7 +142,10 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 }
 // Sums of a tile's K that PARTS blocks, a cluster, share: of the SPLIT warps of a block, then, in the first one, of the
 // blocks. Always in ascending K. Number m * 16 + n is row m's for channel n of the tile.
-enum { SUMS = 16 * M };
+enum {
+    SUMS = 16 * M,
+    PITCH = 20      // words from a row of a warp's sums to the next: no two lanes share a bank
+};
 
 // Every thread calls it before it waits for anything; met: a shared word, that of the first block counts what comes.
 LT_DEV void meet_begin(u64 *met, int part)
@@ -159,13 +162,14 @@ LT_DEV void meet_begin(u64 *met, int part)
 // True in threads 0 .. SUMS - 1 of the first block: the total of that number.
 LT_DEV int meet(float *total, float (*sum)[4], u64 *met, int part)
 {
-    LT_SHARED2(float, room, SPLIT, SUMS);
+    LT_SHARED2(float, room, SPLIT, M * PITCH);
     LT_SHARED2(float, shares, PARTS, SUMS);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, four = 4 * threadIdx.x;
+    const int at = four / 16 * PITCH + four % 16;
     LT_UNROLL(COUNT)
     for (int i = 0; i < COUNT; i++) {
         const int m = i / 4 * 8 + 2 * t + i % 2;
-        if (m < M) room[warp][m * 16 + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
+        if (m < M) room[warp][m * PITCH + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
     }
     __syncthreads();
     lt_cluster_wait();
@@ -173,7 +177,7 @@ LT_DEV int meet(float *total, float (*sum)[4], u64 *met, int part)
         float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         LT_UNROLL(SPLIT)
         for (int w = 0; w < SPLIT; w++) {
-            const float4 of = lt_ld128f(&room[w][four]);
+            const float4 of = lt_ld128f(&room[w][at]);
             own[0] += of.x, own[1] += of.y, own[2] += of.z, own[3] += of.w;
         }
         const uint4 gift = {lt_f32_bits(own[0]), lt_f32_bits(own[1]), lt_f32_bits(own[2]), lt_f32_bits(own[3])};
