@@ -140,37 +140,61 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
     }
     bf16_mma(sum, weights, b);
 }
-// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
-// Always in ascending K, so that the bits do not depend on who comes last.
-LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+// Sums of one K meet, and the threads of a block divide the totals of its tiles: first those of the SPLIT warps of a
+// group, then those of the PARTS blocks of a column of the grid. Always in ascending K, so that the bits do not depend
+// on who comes last. A thread has its channel's totals of the rows own_row(0), own_row(1), ..; those < M count.
+enum {
+    WIDTH = 16 * GROUPS,                  // channels of a block
+    OWN_STEP = 32 * WARPS / WIDTH,        // from a row of a thread to its next
+    OWN = (M + OWN_STEP - 1) / OWN_STEP,  // rows of a thread
+    PAIRS = (M + 1) / 2                   // of rows: 32 sums of a tile each
+};
+
+LT_DEV int own_row(int i) { return threadIdx.x / WIDTH + i * OWN_STEP; }
+LT_DEV int own_channel(void) { return blockIdx.x * WIDTH + threadIdx.x % WIDTH; }
+
+// Where a tile's sum of row m and channel n lies among those of a warp: a lane's four lie together, and neither lanes
+// that put theirs nor threads that take one meet at a bank.
+LT_DEV int place(int m, int n) { return m / 2 * 32 + (n % 8 ^ m / 2 * 2 % 8) * 4 + n / 8 * 2 + m % 2; }
+
+LT_DEV void totals_of_warps(float *total, float (*sum)[4])
 {
-    LT_SHARED2(float, room, WARPS, COUNT * 32);
-    LT_UNROLL(COUNT)
-    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    LT_SHARED2(float, room, WARPS, PAIRS * 32);
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, n = threadIdx.x % 16;
+    LT_UNROLL(HALVES)
+    for (int i = 0; i < HALVES; i++) {
+        const int m = i * 8 + 2 * t;
+        const uint4 four = {lt_f32_bits(sum[i][0]), lt_f32_bits(sum[i][1]), lt_f32_bits(sum[i][2]),
+                            lt_f32_bits(sum[i][3])};
+        if (m < M) lt_st128(&room[warp][place(m, g)], four);
+    }
     __syncthreads();
-    if (warp % SPLIT != 0) return;
-    for (int p = 1; p < SPLIT; p++) {
-        LT_UNROLL(COUNT)
-        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    const int first = threadIdx.x % WIDTH / 16 * SPLIT;
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
+        if (own_row(i) >= M) continue;
+        const int at = place(own_row(i), n);
+        total[i] = room[first][at];
+        LT_UNROLL(SPLIT)
+        for (int p = 1; p < SPLIT; p++) total[i] += room[first + p][at];
     }
 }
 
-// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
-// has the total.
-LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+// partial[part][block][row][channel]; arrived[blockIdx.x] counts blocks. True in the block that comes last.
+LT_DEV int totals_of_blocks(float *total, float *partial, u32 *arrived)
 {
-    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
-    if (warp % SPLIT == 0) {
-        LT_UNROLL(COUNT)
-        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
-    }
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++)
+        if (own_row(i) < M)
+            partial[((blockIdx.y * gridDim.x + blockIdx.x) * M + own_row(i)) * WIDTH + threadIdx.x % WIDTH] = total[i];
     if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
-    if (warp % SPLIT != 0) return 1;
-    for (int p = 0; p < PARTS; p++) {
-        LT_UNROLL(COUNT)
-        for (int i = 0; i < COUNT; i++) {
-            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
-            sum[i] = p == 0 ? other : sum[i] + other;
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
+        const float *from = partial + (blockIdx.x * M + own_row(i)) * WIDTH + threadIdx.x % WIDTH;
+        if (own_row(i) >= M) continue;
+        for (int p = 0; p < PARTS; p++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(from + (size_t)p * gridDim.x * M * WIDTH));
+            total[i] = p == 0 ? other : total[i] + other;
         }
     }
     return 1;
@@ -179,25 +203,22 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
 LT_KERNEL(32 * WARPS, RESIDENT)
 bf16_gemv_f32__m9_n13_k4104__s4p1c0u2o24(float *y, const bf16 *x, const bf16 *w)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int tile = blockIdx.x * GROUPS + warp / SPLIT, segment = warp % SPLIT;
-    float sum[HALVES][4] = {0};
+    float sum[HALVES][4] = {0}, total[OWN] = {0};
     uint4 weights[UNROLL][2];
 
     const weight *unit = begin_units(weights, w, tile, segment, lane);
     lt_pdl_wait();
     lt_pdl_launch();
     add_units(sum, weights, unit, x, segment, lane);
-    sums_of_warps(&sum[0][0], warp, lane);
-    if (warp % SPLIT != 0) return;
-    LT_UNROLL(HALVES)
-    for (int h = 0; h < HALVES; h++) {
-        LT_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
-            if (m >= M || n >= N) continue;
-            y[(size_t)m * N + n] = (sum[h][j]);
-        }
+    totals_of_warps(total, sum);
+    const int n = own_channel();
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
+        const int m = own_row(i);
+        if (m >= M || n >= N) continue;
+        y[(size_t)m * N + n] = (total[i]);
     }
 }
 #ifndef __CUDACC__
