@@ -16,8 +16,11 @@ local function serves(s)
     return true
 end
 
--- Those of products in tiles; blocks that share one K are a cluster.
-local KNOBS <const> = { gemv.KNOBS[1], { "parts", 1, 8, 4 }, table.unpack(gemv.KNOBS, 3) }
+-- Those of products in tiles; blocks that share one K are a cluster, and where a unit is in flight,
+-- it is one of each of two tiles, which share what is loaded of x.
+local KNOBS <const> = {
+    gemv.KNOBS[1], { "parts", 1, 8, 4 }, gemv.KNOBS[3], { "unroll", 3, 2, 4, 1 }, gemv.KNOBS[5],
+}
 
 -- Where tiles are few. Warps take a stretch of K each, and two units of it at once.
 local function parts_are_kept(s, v, dev)
@@ -84,7 +87,8 @@ return {
                 { M = 3, N = 96, K = 1552 }, { M = 8, N = 64, K = 512 },
                 { M = 16, N = 288, K = 288 }, { M = 1, N = 16, K = 4096 },
                 { M = 4, N = 22, K = 2050 }, { M = 9, N = 48, K = 2056 },
-                { M = 3, N = 64, K = 768 }, { M = 13, N = 11, K = 4090 },
+                { M = 3, N = 64, K = 768 }, { M = 10, N = 192, K = 512 },
+                { M = 13, N = 11, K = 4090 },
             },
             real = {
                 { M = 1, N = 51648, K = 4096 }, { M = 1, N = 51584, K = 4096 },

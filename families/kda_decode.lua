@@ -21,11 +21,12 @@ local function cols(s, v)  -- threads of a row of the block's columns of S
 end
 local function runs(s, v) return 32 * v.warps // cols(s, v) end  -- of k
 local function steps(s, v) return tile.ceil(s.D, runs(s, v)) end  -- k of a run
-local function helpers(s, v)  -- warps without a state
+local function rest(s, v)  -- warps with v
     local width = s.D // v.split
-    local taken, tiles = tile.ceil(2 * s.D + width, 32), (s.D + width) // 16
-    local busy = s.M == 1 and v.split > 1 and taken + tiles or math.max(taken, tiles)
-    return math.max(busy, v.warps) + 2 - v.warps
+    return width > 64 and tile.ceil(width, 32) or 2
+end
+local function helpers(s, v)  -- warps without a state: with q and k, with tiles, with v
+    return math.max(v.warps, s.D // 16) - v.warps + s.D // 16 + rest(s, v)
 end
 
 local function serves(s)
@@ -49,20 +50,27 @@ end
 
 local function keep(s, v, dev)
     if v.split == 1 then  -- where columns cannot be shared, or nobody is there to share them
-        return v.warps == 16 and s.D % 32 ~= 0 or v.warps == 4 and dev.sms == 1
+        return v.warps == 8 and s.D % 32 ~= 0 or v.warps == 4 and dev.sms == 1
     end
-    return s.D % (16 * v.split) == 0 and v.warps < 16 and v.split * v.warps >= 16
+    return s.D % (16 * v.split) == 0 and v.split * v.warps >= 16
         and (v.split == 2 or dev.sms == 1                        -- any on the CPU device
             or s.HEADS * sequences(s) * v.split <= dev.sms)      -- no block waits for another
+end
+
+-- Words of a token for each channel, column and block; the dots of a token, and behind them the
+-- state, 16 bytes of it a step, whose room the next tokens' dots take.
+local function shared(s, v)
+    local dots, outs = 32 * v.warps * cols(s, v), s.D // 16 + rest(s, v)
+    local last = s.TOKENS > 8 and math.min(outs, 8) or outs
+    local rooms = s.TOKENS <= last and s.TOKENS or last + 1
+    return 4 * s.TOKENS * (4 * runs(s, v) * steps(s, v) + s.D // v.split + 4 + 4 * v.split) + dots
+        + math.max(v.split > 1 and 512 * v.warps * steps(s, v) or 0, (rooms - 1) * dots)
 end
 
 local function launch(s, v)
     return {
         grid = { s.HEADS * v.split, sequences(s), 1 }, cluster = v.split,
-        block = 32 * (v.warps + helpers(s, v)),
-        shared = 4 * s.TOKENS * (4 * runs(s, v) * steps(s, v) + s.D // v.split + 4
-            + (v.split > 1 and 4 * v.split or 0))  -- a word for a channel, a column, a block
-            + (v.split > 1 and 512 * v.warps * steps(s, v) or 0),  -- 16 bytes of state a step
+        block = 32 * (v.warps + helpers(s, v)), shared = shared(s, v),
     }
 end
 
@@ -76,8 +84,8 @@ local function work(s, weight_bytes)
 end
 
 local KNOBS <const> = {
-    { "warps", 4, 8, 16 },  -- that share the k of a block's state
-    { "split", 1, 4, 2 },   -- blocks that share a head's columns: a cluster
+    { "warps", 4, 8 },     -- that share the k of a block's state
+    { "split", 1, 4, 2 },  -- blocks that share a head's columns: a cluster
 }
 
 -- Taps of every other head are so small that the norm's 1e-6 shows.
@@ -114,6 +122,7 @@ local function check(draw)
         samples = {
             sample(1, 1, 4, 64, 1), sample(3, 1, 1, 128, 4, { K = 128, behind = 5 }),
             sample(3, 3, 1, 128, 4), sample(4, 2, 3, 48, 1, { K = 22, behind = 1 }),
+            sample(12, 12, 1, 128, 13, { K = 200 }),
             sample(16, 16, 1, 64, 17),
         },
         real = {

@@ -7,37 +7,56 @@
 local family = require("gen.family")
 local paged = require("gen.paged")
 
-local TILE <const> = 16      -- tokens: rows of m16n8k16
-local OCTET <const> = 8      -- heads: its columns
-local WARPS <const> = 20     -- of a block, at most
-local ROOM <const> = 112     -- blocks in clusters of 16: seven GPCs of an H200 have one each
-local LEAST <const> = 101376 -- bytes that every arch has
-local MOST <const> = 32      -- parts
+local TILE <const> = 16        -- tokens: rows of m16n8k16
+local OCTET <const> = 8        -- heads: its columns
+local WARPS <const> = 20       -- of a block, at most
+local ROOM <const> = 112       -- blocks in clusters of 16 or 8: seven GPCs of an H200 have 16 each
+local ROOM_OF_4 <const> = 128  -- in clusters of 4
+local LEAST <const> = 101376   -- bytes that every arch has
+local MOST <const> = 32        -- parts
 
 local function ceil(n, d) return (n + d - 1) // d end
 local function group(v) return OCTET * v.octets end
 local function groups(s, v) return ceil(s.HEADS, group(v)) end
 local function tiles(s) return ceil(s.WIDTH, TILE) end
-local function most(s, v) return ceil(tiles(s), v.parts) end  -- tiles of a block
+local function most(s, v) return ceil(tiles(s), v.parts) end  -- tiles of a part
+local function has_many(v) return v.held > 1 end              -- parts
 
--- A warp for each tile, and one more than there are 32 columns of y.
+-- Places for latents in a block with many parts: with four of them, two come later.
+local function places(s) return ceil(tiles(s), 8) end
+local function rest(s, v) return v.held == 4 and ceil(tiles(s) - 4, 8) or 0 end
+
+-- A warp for each tile, and one more than there are 32 columns of y. With many parts: one for each
+-- place and each 32 columns, as long as there are registers.
 local function warps(s, v)
-    return math.min(math.max(most(s, v), s.D // v.slices // 32 + 1), WARPS)
+    if not has_many(v) then
+        return math.min(math.max(most(s, v), s.D // v.slices // 32 + 1), WARPS)
+    end
+    return math.max(math.min(places(s), v.held * v.octets > 4 and 16 or WARPS), s.D // 32)
 end
 
 -- Is the block table of a sequence brought to shared memory? Else each token's entry is looked up.
 local function brings_table(s) return s.PAGES % 4 == 0 and s.PAGES <= 2048 end
 
--- Latents, the parts' shares of y, queries, p.
+-- Latents, the parts' shares of y, queries, p. With many parts shares take the place of latents.
 local function shared(s, v)
-    return most(s, v) * TILE * (s.D + 16) + 4 * group(v) * (s.D // v.slices)
-        + group(v) * (2 * s.D + 32) + 4 * group(v) * (most(s, v) | 1) * TILE
+    local queries = group(v) * (2 * s.D + 32)
+    if not has_many(v) then
+        return most(s, v) * TILE * (s.D + 16) + 4 * group(v) * (s.D // v.slices) + queries
+            + 4 * group(v) * (most(s, v) | 1) * TILE
+    end
+    local p = 4 * group(v) * ((places(s) + rest(s, v)) | 1) * TILE
+    local table_bytes = brings_table(s) and 4 * s.PAGES or 0
+    return math.max(places(s) * TILE * (s.D + 16) + math.max(p, table_bytes) + queries,
+        4 * group(v) * s.D)
 end
 
--- The rest: largest z and sum of p of each warp, what the parts are weighted by, the block table.
+-- The rest: largest z and sum of p of each tile, what the parts are weighted by, the block table.
 local function static(s, v)
-    return 8 * warps(s, v) * group(v) + (20 * v.cluster + 24) * group(v)
-        + (brings_table(s) and 4 * s.PAGES or 0) + 1024
+    local many = has_many(v)
+    local held = many and places(s) * v.held // 2 or most(s, v)
+    return held * (8 * group(v) + 4) + (20 * v.cluster + 24) * group(v)
+        + (brings_table(s) and not many and 4 * s.PAGES or 0) + 1536
 end
 
 local function fits(s, v, bytes) return shared(s, v) + static(s, v) <= bytes end
@@ -52,8 +71,25 @@ end
 local function is_crowded(s, v, blocks, dev)
     if v.cluster < 16 or blocks <= ROOM then return false end
     local octets = v.parts > 16 and v.octets or v.octets + 1
-    local fewer = { octets = octets, parts = 16, cluster = 16, slices = 1 }
+    local fewer = { octets = octets, parts = 16, cluster = 16, slices = 1, held = 1 }
     return octets <= math.min(3, groups(s, { octets = 1 })) and fits(s, fewer, dev.shared)
+end
+
+-- Blocks with two parts where those with one do not find room all at once; with four where those
+-- with one and three octets do not either.
+local function keeps_many(s, v, dev)
+    local clusters = s.M * groups(s, v)
+    if v.parts ~= 16 or v.cluster ~= 16 or dev.cluster < 16 or v.slices > 1 or v.octets > 2
+        or tiles(s) < 16 or warps(s, v) < v.held or places(s) > 2 * warps(s, v)
+        or rest(s, v) > warps(s, v) then
+        return false
+    end
+    if v.held == 2 then
+        return v.octets == 1 and 8 * clusters <= ROOM
+            and (dev.sms == 1 or s.M > 1 and 16 * clusters > ROOM)
+    end
+    return (dev.sms == 1 or 16 * s.M * groups(s, { octets = 3 }) > ROOM)
+        and (v.octets == 2 or 4 * clusters <= ROOM_OF_4)
 end
 
 -- The tokens of row m: all, or some, and a few that are not there or not to be seen.
@@ -68,7 +104,7 @@ local function id(s, i, random)
 end
 
 return family("mla_decode", {
-    rev = 3,
+    rev = 4,
     maths = "y[m,h] = sum over a in ids of softmax_a(QK^-0.5 q[m,h] . cache[a]) cache[a]",
 
     -- QK: width of a head before it was absorbed
@@ -76,7 +112,8 @@ return family("mla_decode", {
     serves = function(s)
         if s.M > 16 then return nil, "more than 16 rows" end
         if s.D % 64 ~= 0 or s.D > 512 then return nil, "D is no multiple of 64 up to 512" end
-        local least = { octets = 1, parts = parts_up_to(s, MOST), cluster = 8, slices = 1 }
+        local parts = parts_up_to(s, MOST)
+        local least = { octets = 1, parts = parts, cluster = 8, slices = 1, held = 1 }
         if not fits(s, least, LEAST) then return nil, "more ids than 32 blocks hold" end
         if s.BLOCKS * paged.PAGE > 0x7fffffff then return nil, "more than 2^31 tokens" end
         return true
@@ -104,26 +141,30 @@ return family("mla_decode", {
     end,
     knobs = {
         { "octets", 1, 2, 3 },              -- of heads, of a block
-        { "parts", 1, 16, MOST, 8, 4, 2 },  -- blocks that share the ids
-        { "cluster", 16, 8, 4, 2, 1 },      -- of parts, that meet in shared memory
+        { "parts", 1, 16, MOST, 8, 4, 2 },  -- of the ids
+        { "cluster", 16, 8, 4, 2, 1 },      -- parts that meet in shared memory
         { "slices", 2, 1 },                 -- blocks that share the columns of y
+        { "held", 1, 2, 4 },                -- parts of a block
     },
     class = function(_, v) return ("mma.f16_%d_%d"):format(v.parts, v.cluster) end,
+    template = function(_, v) return has_many(v) and "mla_decode_many" or "mla_decode" end,
     keep = function(s, v, dev)
+        if v.octets > groups(s, { octets = 1 }) or not fits(s, v, dev.shared) then return false end
+        if has_many(v) then return keeps_many(s, v, dev) end
         local blocks = s.M * groups(s, v) * v.slices * v.parts
         local alone = dev.sms == 1 and v.parts * v.slices == 1  -- cheapest on the CPU device
         return v.cluster == math.min(v.parts, dev.cluster)
             and (alone or v.parts == parts_up_to(s, 16)
                 or v.parts == parts_up_to(s, MOST) and v.octets < 3)
-            and v.octets <= groups(s, { octets = 1 }) and not is_crowded(s, v, blocks, dev)
+            and not is_crowded(s, v, blocks, dev)
             and s.D % (64 * v.slices) == 0 and (v.slices == 1 or blocks <= ROOM)
-            and fits(s, v, dev.shared)
     end,
 
     launch = function(s, v)
+        local cluster = v.cluster // v.held
         return {
-            grid = { v.parts, groups(s, v) * v.slices, s.M }, block = 32 * warps(s, v),
-            cluster = v.cluster > 1 and v.cluster or nil, shared = shared(s, v),
+            grid = { v.parts // v.held, groups(s, v) * v.slices, s.M }, block = 32 * warps(s, v),
+            cluster = cluster > 1 and cluster or nil, shared = shared(s, v),
         }
     end,
     work = function(s)
@@ -140,11 +181,12 @@ return family("mla_decode", {
             { M = 10, HEADS = 2, D = 128, QK = 64, WIDTH = 67, SLOTS = 2, PAGES = 4, BLOCKS = 9 },
             { M = 1, HEADS = 22, D = 512, QK = 256, WIDTH = 67, SLOTS = 1, PAGES = 8192,
                 BLOCKS = 3 },
-            { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 40,
-                BLOCKS = 44 },
             { M = 3, HEADS = 1, D = 64, QK = 64, WIDTH = 3, SLOTS = 1, PAGES = 1, BLOCKS = 1 },
             { M = 2, HEADS = 26, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 4, BLOCKS = 4 },
+            { M = 2, HEADS = 9, D = 64, QK = 64, WIDTH = 2051, SLOTS = 1, PAGES = 64, BLOCKS = 64 },
             { M = 1, HEADS = 17, D = 256, QK = 128, WIDTH = 530, SLOTS = 1, PAGES = 40,
+                BLOCKS = 44 },
+            { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 1024,
                 BLOCKS = 44 },
         },
         real = {

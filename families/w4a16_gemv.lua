@@ -47,7 +47,7 @@ local function class(_, v) return ("mma.bf16_%s_%dx%d"):format(kind(v), v.parts,
 
 local function keep(s, v, dev)
     if v.block == 3 then return tile.is_own(s, v, pairs_of(s), dev) end
-    if v.split == 11 or v.split == 6 then return false end
+    if not tile.is_power_of_two(v.split) then return false end
     if v.block == 2 then return tile.is_shared(s, v, pairs_of(s), dev) end
     return v.groups <= 4
         and (v.late == 0 or v.split < 16)            -- a row of x for few tiles
@@ -61,7 +61,8 @@ local function template(_, v) return TEMPLATES[v.block] or "w4a16_gemv" end
 local function launch(s, v)
     if v.block == 2 then return tile.shared_launch(s, v) end
     return {
-        grid = { tile.blocks(s.N, v), v.parts, 1 }, block = 32 * tile.warps(v),
+        grid = { tile.blocks(s.N, v), v.parts, 1 },
+        block = 32 * (v.block == 3 and tile.own_warps(s, v) or tile.warps(v)),
         shared = v.block == 1 and tile.staged(s.M, s.K, v) or 0,
     }
 end
@@ -99,9 +100,11 @@ return {
             exact = true,
             samples = {
                 { M = 1, N = 22, K = 16 }, { M = 1, N = 8726, K = 128 }, { M = 1, N = 22, K = 704 },
-                { M = 2, N = 96, K = 1552 }, { M = 3, N = 22, K = 2064 },
-                { M = 5, N = 22, K = 704 }, { M = 8, N = 64, K = 2048 },
-                { M = 16, N = 288, K = 288 }, { M = 16, N = 72, K = 1072 },
+                { M = 1, N = 22, K = 4096 }, { M = 2, N = 96, K = 1552 },
+                { M = 3, N = 22, K = 2064 }, { M = 5, N = 22, K = 704 },
+                { M = 8, N = 64, K = 2048 }, { M = 9, N = 22, K = 2048 },
+                { M = 16, N = 288, K = 288 }, { M = 16, N = 40, K = 2816 },
+                { M = 16, N = 72, K = 1072 },
             },
             real = {
                 { M = 1, N = 8726, K = 4096 }, { M = 1, N = 4096, K = 2816 },

@@ -16,9 +16,12 @@ gemv.KNOBS = {
 
 local function warps(v) return math.max(v.split, WARPS) end
 
--- v as tile.lua asks for it: with the groups of warps of a block, each of which has a tile.
+-- Has a warp two tiles, a unit of each in flight?
+local function is_pair(v) return v.unroll == 1 end
+
+-- v as tile.lua asks for it: with the groups of warps of a block, and the tiles of each.
 local function with_groups(v)
-    return { tiles = 1, groups = warps(v) // v.split, parts = v.parts }
+    return { tiles = is_pair(v) and 2 or 1, groups = warps(v) // v.split, parts = v.parts }
 end
 
 function gemv.scratch(s, v) return tile.scratch(s, with_groups(v)) end
@@ -33,9 +36,10 @@ function gemv.class(product, v)
 end
 
 -- The registers that the loads in flight need; with 80 only one block of 16 warps would fit, and
--- that is too few.
+-- that is too few. Two tiles pay where loads of x weigh.
 local function has_its_registers(s, v)
     local loads = v.unroll * tile.halves(s.M)
+    if is_pair(v) then return s.M > 8 and v.occupancy == 32 end
     return loads <= 4 and v.occupancy == ((loads < 4 or v.split == 16) and 32 or 24)
 end
 
@@ -64,6 +68,7 @@ local function fills(s, v, units, dev, is_least)
     return (blocks * warps(v) >= 8 * dev.sms or not could_split)
         and (v.split >= 4 or units < 8)
         and (is_least or blocks <= wave or blocks >= 3 * wave)
+        and (not is_pair(v) or blocks >= 3 * wave and tile.count(s.N) % 2 == 0 and v.split >= 4)
         and (v.parts == 1 or v.split == 16 and (blocks == 1 or 4 * blocks <= dev.sms))
 end
 

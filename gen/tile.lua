@@ -10,6 +10,8 @@ local STATIC_SHARED <const> = 48 * 1024 -- bytes that need no opt-in
 local PAIR <const> = 128                -- k of a unit of NVFP4: rows of x end with a whole one
 local MOST_STAGED <const> = 98304       -- bytes of x: two blocks a multiprocessor
 local SPARE <const> = 1024              -- bytes that the system takes of a block's shared memory
+local HELD <const> = 32                 -- warps of a multiprocessor that find registers: 64
+local HELD_OWN <const> = 40             -- the same with 48, of fp4_own.cut
 
 function tile.ceil(n, d) return (n + d - 1) // d end
 
@@ -33,14 +35,15 @@ function tile.scratch(s, v)
     }
 end
 
-local function is_divided(s, v, units, dev)
+-- held: warps of a multiprocessor that find registers.
+local function is_divided(s, v, units, dev, held)
     local segments = v.split * v.parts
     local warps = tile.ceil(tile.count(s.N), v.tiles) * segments
     local could_split = units >= 2 * segments * v.unroll and segments < 64
     return (v.tiles > 1 or tile.count(s.N) < 16 * dev.sms)     -- many: long streams
         and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
         and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight
-        and (segments == 1 or warps < 32 * dev.sms)            -- and no more shares than that takes
+        and (segments == 1 or warps < held * dev.sms)          -- and no more shares than that takes
 end
 
 -- v.tiles a warp, v.split warps and v.parts blocks for one K, v.unroll units in flight. Wanted: 8
@@ -52,7 +55,7 @@ function tile.is_kept(s, v, units, dev)
     return warps_a_block >= 4 and warps_a_block <= 16
         and shared <= STATIC_SHARED
         and (v.groups == 1 or warps_a_block == 4 or tile.blocks(s.N, v) * v.parts >= dev.sms)
-        and is_divided(s, v, units, dev)
+        and is_divided(s, v, units, dev, HELD)
 end
 
 -- What fp4_product.cut has registers for: one tile a warp, two where they are many; and blocks that
@@ -86,13 +89,22 @@ end
 
 -- ---- warps that have x in registers (fp4_own.cut) ----
 
+function tile.is_power_of_two(n) return n & n - 1 == 0 end
+
+-- Warps of a block: for more than eight rows one for two shares.  ORDER FOLD
+function tile.own_warps(s, v)
+    return tile.ceil(v.split, s.M > COLUMNS and v.split > 4 and 2 or 1)
+end
+
 -- Worth it where shares of K are short, one to four units, so that a row of x would be brought for
--- little. A number of shares that is no power of two divides K.
+-- little. A number of shares that is no power of two divides K. Two units on their way to a warp
+-- take the registers of more rows, or of more warps.
 function tile.is_own(s, v, units, dev)
-    local is_power = v.split & v.split - 1 == 0
-    return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.unroll == 1 and v.groups == 1
-        and units <= 4 * v.split and (is_power or units % v.split == 0)
-        and tile.is_kept(s, v, units, dev)
+    return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.groups == 1
+        and (v.unroll == 1 or v.unroll == 2 and s.M <= 4)
+        and v.split >= 4 and units <= 4 * v.split
+        and (tile.is_power_of_two(v.split) or units % v.split == 0)
+        and is_divided(s, v, units, dev, v.unroll == 1 and HELD_OWN or HELD)
 end
 
 -- ---- a cluster whose blocks have a share of K each (fp4_share.cut) ----
@@ -108,7 +120,7 @@ function tile.is_shared(s, v, units, dev)
     return s.M > 1 and v.late == 0 and v.tiles == 1 and v.parts == 1
         and v.unroll == (units == 3 * v.split and 3 or 2)  -- three are asked for at once
         and v.split > 1 and v.split <= dev.cluster and (v.groups == 8 or v.groups == 4)
-        and is_divided(s, v, units, dev)
+        and is_divided(s, v, units, dev, HELD)
         and share_staged(s, v) + sums + SPARE <= dev.shared
 end
 

@@ -92,6 +92,13 @@ LT_DEV u32 lt_mul_f16x2(u32 a, u32 b)
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
+/* A nibble selects a byte: 0-3 of a, 4-7 of b; +8: that byte's sign, eight times. */
+LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select)
+{
+    u32 r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(select));
+    return r;
+}
 /* NVFP4 as pack_nvfp4_tile16 lays it out: a word is the A of one m16n8k16, four codes of row g and four of row g + 8.
  * Each 16-bit half keeps a code for each of the four registers, sign and magnitude bits at
  *   register 0: 15, 8-6    1: 11, 4-2    2: 5, 14-12 of the other half    3: 9, 10 1 0
@@ -107,8 +114,10 @@ LT_DEV void lt_nvfp4_codes(u32 *a, u32 word) /* codes * 2^-126, exact (subnormal
 /* codes * scale * 2^-20, exact; the low byte of scales is row g's, the next row g + 8's: exponent + 9, mantissa bits */
 LT_DEV void lt_nvfp4_rows(u32 *a, u32 word, u32 scales)
 {
-    const u32 upper = (scales & 255) * 0x00100010u + 0x70007000u;
-    const u32 lower = (scales >> 8 & 255) * 0x00100010u + 0x70007000u;
+    const u32 both = lt_byte_perm(scales, 0, 0x4140) * 16 + 0x70007000u;
+    u32 upper, lower; /* by moves, of which the assembler makes the multiplications' choice of an operand's half */
+    asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %2; mov.b32 %0, {lo, lo}; mov.b32 %1, {hi, hi}; }"
+        : "=r"(upper), "=r"(lower) : "r"(both));
     lt_nvfp4_codes(a, word);
     a[0] = lt_mul_bf16x2(a[0], upper);
     a[1] = lt_mul_bf16x2(a[1], lower);
@@ -119,13 +128,6 @@ LT_DEV i32 lt_dp4a(u32 a, u32 b, i32 c) /* four signed bytes each */
 {
     i32 r;
     asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-    return r;
-}
-/* A nibble selects a byte: 0-3 of a, 4-7 of b; +8: that byte's sign, eight times. */
-LT_DEV u32 lt_byte_perm(u32 a, u32 b, u32 select)
-{
-    u32 r;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(select));
     return r;
 }
 

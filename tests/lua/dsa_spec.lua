@@ -50,6 +50,15 @@ describe("rows together and each alone have the same bits:", function()
             { "WIDTH", 67 }, { "SLOTS", 2 }, { "PAGES", 4 }, { "BLOCKS", 8 } },
             { "q", "ids", "positions", "slots" }, { "cache", "block_table" }, "y")
     end)
+
+    it("mla_decode, blocks with one, two and four parts of the ids", function()
+        local y = {}
+        for i, knobs in ipairs({ "o1p16c16s1h1", "o1p16c16s1h2", "o2p16c16s1h4" }) do
+            y[i] = golden.run("mla_decode", "M=1 HEADS=9 D=64 QK=64 WIDTH=2051 SLOTS=1 PAGES=64 "
+                .. "BLOCKS=64 --knobs " .. knobs, {}):tensor("y").data
+            assert.same(y[1], y[i])
+        end
+    end)
 end)
 
 local function small(list, shape, dtype) return { dtype = dtype, shape = shape, data = list } end

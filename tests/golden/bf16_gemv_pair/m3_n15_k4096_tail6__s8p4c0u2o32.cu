@@ -1,14 +1,15 @@
 /* family bf16_gemv_pair rev 1, shape m3_n15_k4096_tail6, variant s8p4c0u2o32, class mma.bf16_4x8 */
 // Few tiles: the K of one is shared by the blocks of a cluster.
 enum { M = 3, N = 15, K = 4096, TAIL = 6, SPLIT = 8, PARTS = 4, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
+enum { TILES = 1 };  // of a warp
 // Units of bf16 weights with rows of bf16 (units.cut): weights are the 16-row operand of m16n8k16.
 enum { CHUNK = 32 };  // k of a unit
 typedef bf16 weight;
 typedef bf16 number;
 // Products of weights in tiles of 16 rows with up to 16 rows of x by m16n8k16: how they stream through a warp. A unit
 // is CHUNK of K of a tile, 1 KB; lane (g, t) holds its rows g and g + 8 at k CHUNK / 4 * t .., and x lies the same way,
-// so K is summed in a permuted order that is the same for every row. The template has CHUNK, the types `weight` and
-// `number` (of x), and add_chunk.
+// so K is summed in a permuted order that is the same for every row. The template has CHUNK, TILES, which a warp has
+// beside each other and which share what it loads of x, the types `weight` and `number` (of x), and add_chunk.
 // Rows of bf16 activations.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
@@ -32,9 +33,10 @@ LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15
 enum {
     CHUNKS = (K + CHUNK - 1) / CHUNK,
     UNIT = 16 * CHUNK,                         // weights
+    NEXT_TILE = CHUNKS * UNIT,
     LOAD = 16 / (int)sizeof(number),           // of x at once
     LOADS = CHUNK / 4 / LOAD,                  // for a chunk
-    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with a tile of its own
+    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with tiles of its own
     WARPS = SPLIT * GROUPS,                    // of a block
     RESIDENT = OCCUPANCY / WARPS,              // blocks of a multiprocessor
     SEGMENTS = SPLIT * PARTS,                  // shares of K
@@ -42,7 +44,8 @@ enum {
     EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,  // every share is a whole number of turns of the loop
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,                      // mma columns hold eight rows of x
-    COUNT = HALVES * 4                         // sums of a lane
+    COUNT = HALVES * 4,                        // sums of a lane and a tile
+    AHEAD = LOADS == 1 && (HALVES == 2 || UNROLL == 4)  // is x asked for as early as the weights that meet it?
 };
 
 LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS]);
@@ -62,15 +65,16 @@ LT_DEV void load_unit(uint4 *weights, const weight *unit)
     weights[1] = lt_ld128_once(unit + UNIT / 2);
 }
 
-// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one
-// is the last one again.
+// Begins with the first turn's units; returns where a lane finds its part of the first one. Tiles behind the last one
+// are the last ones again.
 LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
 {
-    const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
-    const weight *unit = w + first * UNIT + lane * (CHUNK / 4);
-    LT_UNROLL(UNROLL)
-    for (int u = 0; u < UNROLL; u++)
-        if (EVEN || u < count_chunks(segment)) load_unit(weights[u], unit + u * STEP * UNIT);
+    const size_t from = tile < ALL_TILES ? tile : ALL_TILES - TILES;
+    const weight *unit = w + (from * CHUNKS + first_chunk(segment)) * UNIT + lane * (CHUNK / 4);
+    LT_UNROLL(UNROLL * TILES)
+    for (int i = 0; i < UNROLL * TILES; i++)
+        if (EVEN || i / TILES < count_chunks(segment))
+            load_unit(weights[i], unit + i / TILES * STEP * UNIT + i % TILES * NEXT_TILE);
     return unit;
 }
 
@@ -92,31 +96,42 @@ LT_DEV void load_rows(uint4 (*rows)[LOADS], const number **row, int k, int left)
     }
 }
 
-// The whole share, from what begin_units left. Columns behind the last row of x have its numbers; nobody takes theirs.
+// The whole share, from what begin_units left: HALVES sums a tile. Columns behind the last row of x have its numbers;
+// nobody takes theirs. Where a turn has little of x, the assembler copies the weights that came and asks for the next
+// ones before these meet x. For that it has no registers where a turn has much of x, which is asked for ahead there.
 LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, const number *x, int segment, int lane)
 {
     const int count = count_chunks(segment), k = first_chunk(segment) * CHUNK + lane % 4 * (CHUNK / 4);
     const number *row[HALVES];
+    uint4 rows[UNROLL][HALVES][LOADS];
     int left = K - k;
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) {
         const int m = 8 * h + lane / 4;
         row[h] = x + (size_t)(m < M ? m : M - 1) * K + k;
     }
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++)
+        if (AHEAD && (EVEN || u < count)) load_rows(rows[u], row, u * STEP * CHUNK, left);
     LT_UNROLL(1)
     for (int c = 0; c < count; c += UNROLL) {
-        uint4 rows[UNROLL][HALVES][LOADS];
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++)
-            if (EVEN || c + u < count) load_rows(rows[u], row, u * STEP * CHUNK, left);
+            if (!AHEAD && (EVEN || c + u < count)) load_rows(rows[u], row, u * STEP * CHUNK, left);
         unit += UNROLL * STEP * UNIT;
         LT_UNROLL(HALVES)
         for (int h = 0; h < HALVES; h++) row[h] += UNROLL * STEP * CHUNK;
         left -= UNROLL * STEP * CHUNK;
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++) {
-            if (EVEN || c + u < count) add_chunk(sum, weights[u], rows[u]);
-            if ((EVEN ? c : c + u) + UNROLL < count) load_unit(weights[u], unit + u * STEP * UNIT);
+            const int more = (EVEN ? c : c + u) + UNROLL < count;
+            LT_UNROLL(TILES)
+            for (int i = 0; i < TILES; i++) {
+                uint4 *own = weights[u * TILES + i];
+                if (EVEN || c + u < count) add_chunk(sum + i * HALVES, own, rows[u]);
+                if (more) load_unit(own, unit + u * STEP * UNIT + i * NEXT_TILE);
+            }
+            if (AHEAD && more) load_rows(rows[u], row, u * STEP * CHUNK, left);
         }
     }
 }
@@ -142,7 +157,10 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 }
 // Sums of a tile's K that PARTS blocks, a cluster, share: of the SPLIT warps of a block, then, in the first one, of the
 // blocks. Always in ascending K. Number m * 16 + n is row m's for channel n of the tile.
-enum { SUMS = 16 * M };
+enum {
+    SUMS = 16 * M,
+    PITCH = 20      // words from a row of a warp's sums to the next: no two lanes share a bank
+};
 
 // Every thread calls it before it waits for anything; met: a shared word, that of the first block counts what comes.
 LT_DEV void meet_begin(u64 *met, int part)
@@ -159,13 +177,14 @@ LT_DEV void meet_begin(u64 *met, int part)
 // True in threads 0 .. SUMS - 1 of the first block: the total of that number.
 LT_DEV int meet(float *total, float (*sum)[4], u64 *met, int part)
 {
-    LT_SHARED2(float, room, SPLIT, SUMS);
+    LT_SHARED2(float, room, SPLIT, M * PITCH);
     LT_SHARED2(float, shares, PARTS, SUMS);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, four = 4 * threadIdx.x;
+    const int at = four / 16 * PITCH + four % 16;
     LT_UNROLL(COUNT)
     for (int i = 0; i < COUNT; i++) {
         const int m = i / 4 * 8 + 2 * t + i % 2;
-        if (m < M) room[warp][m * 16 + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
+        if (m < M) room[warp][m * PITCH + g + i / 2 % 2 * 8] = sum[i / 4][i % 4];
     }
     __syncthreads();
     lt_cluster_wait();
@@ -173,7 +192,7 @@ LT_DEV int meet(float *total, float (*sum)[4], u64 *met, int part)
         float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         LT_UNROLL(SPLIT)
         for (int w = 0; w < SPLIT; w++) {
-            const float4 of = lt_ld128f(&room[w][four]);
+            const float4 of = lt_ld128f(&room[w][at]);
             own[0] += of.x, own[1] += of.y, own[2] += of.z, own[3] += of.w;
         }
         const uint4 gift = {lt_f32_bits(own[0]), lt_f32_bits(own[1]), lt_f32_bits(own[2]), lt_f32_bits(own[3])};

@@ -1,24 +1,26 @@
 /* family kda_decode.bf16 rev 3, shape m16_tokens16_heads1_d64_n128_k64_stride321_slots17, variant w8s2, class delta8x4x2_2 */
 // KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
 // each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
-// columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1; with HELPERS more they make what a token needs once. q and k
-// are in shared memory as SiLU leaves them, and their norms go to the sums over k:
+// columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1. Warps with q and k, with tiles of f and g, and with v make what
+// a token needs once; the last two kinds make slices before, and what leaves behind. q and k are in shared memory as
+// SiLU leaves them, and their norms go to the sums over k:
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
-// The state and the window are those of the step before: no other kernel writes them, so they are read before the wait.
+// The state and the window are those of the step before: no other kernel writes them, so they are read before the wait;
+// the state by the warps with tiles, for a warp waits for all that it loads into registers at once.
 // Each block of a cluster makes q, k and the decays of the whole head, and the sums of squares of all of them make the
 // norm. Its first one keeps the window of q and k: who has all sums knows that it is read.
 enum { M = 16, TOKENS = 16, HEADS = 1, D = 64, N = 128, K = 64, STRIDE = 321, SLOTS = 17, WARPS = 8, SPLIT = 2 };
 enum {
     THREADS = 32 * WARPS,                          // that have a state
     WIDTH = D / SPLIT,                             // columns of a block
-    GATES = (D + WIDTH) / 16,                      // tiles of f, then of g, each a warp's
-    TAKEN = (2 * D + WIDTH + 31) / 32,             // warps with channels, a thread each
-    APART = M == 1 && SPLIT > 1,                   // have tiles warps of their own? Who has less to do is ready first
-    BUSY = APART ? TAKEN + GATES : TAKEN > GATES ? TAKEN : GATES,
-    ALL = (BUSY > WARPS ? BUSY : WARPS) + 2,       // the last two have a token's slices, then its norms and beta
-    HELPERS = ALL - WARPS,
-    SLICED = 1, CONVOLVED,                         // barriers
+    FRONT = WARPS * 16 > D ? WARPS : D / 16,       // warps with q and k, a thread a channel; the first have the state
+    TILES = D / 16, LATER = WIDTH / 16,            // tiles of f, a warp's each, then of g: the last of these warps'
+    REST = WIDTH > 64 ? (WIDTH + 31) / 32 : 2,     // warps with v, a thread a channel
+    OUTS = TILES + REST, ALL = FRONT + OUTS,       // warps that share slices
+    LAST = TOKENS > 8 && OUTS > 8 ? 8 : OUTS,      // of them share the tokens that leave, the last one the first
+    F = 0, G = 1,                                  // which product
+    SLICED = 1, CONVOLVED, GATED, DOTTED,          // barriers: the last one is of each of these warps
     COLS = WIDTH > 64 ? 32 : WIDTH > 32 ? 16 : 8,  // threads of a row of S
     RUNS = THREADS / COLS,
     STEPS = (D + RUNS - 1) / RUNS,                 // k of a run
@@ -29,11 +31,13 @@ enum {
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
     QUERY = 0, KEY = 1, DECAY = 2, FACTOR = 3,     // words of a channel in shared memory: of k, but factors of columns
-    OUT = DECAY,                                   // once the state has decayed
+    OUT = DECAY, OWN = QUERY,                      // once the state has decayed: o, and its squares in the block
     VALUE = 4 * DEPTH,                             // of the columns
     KEY_SCALE = VALUE + WIDTH, BETA, QUERY_SCALE, PRODUCT,
     SQUARES = KEY_SCALE + 4,                       // of o, the first of four words from each block of a cluster
-    TOKEN = SQUARES + (SPLIT > 1 ? 4 * SPLIT : 0)
+    TOKEN = SQUARES + 4 * SPLIT,
+    ROOM = TOKENS * TOKEN,                         // of the dots of a token, WARPS times 8 COLS words; then of the
+    ROOMS = TOKENS <= LAST ? TOKENS : LAST + 1,    // state, and when that is taken of the dots of the next ones
 };
 // KDA's two products of slices in bf16: a warp has a tile of 16 channels, as in bf16_gemv: lane (g, t) holds rows g and
 // g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K, TOKENS and SPLIT.
@@ -41,7 +45,7 @@ enum {
     CHUNKS = (K + 31) / 32,
     ROW = CHUNKS * 32,   // values of a slice: zeros from K on
     PRODUCTS = 2,        // products of a chunk
-    EARLY = SPLIT > 1 && TOKENS == 1 && K <= 128  // does a tile fit into registers beside the state?
+    EARLY = SPLIT > 1 && K <= 128  // does a warp ask for a tile before it has the slices?
 };
 typedef bf16 gate_weight;
 typedef bf16 gate_value;
@@ -60,22 +64,27 @@ LT_DEV void gate_unpack(u32 (*a)[4], const uint4 *w)
     a[1][0] = w[0].z, a[1][1] = w[1].z, a[1][2] = w[0].w, a[1][3] = w[1].w;
 }
 
-// A slice as it is; it has no scale. A warp has one.
-LT_DEV float gate_slice(bf16 *to, const bf16 *from, int lane)
+// What a lane has of a slice.
+LT_DEV void gate_read(bf16 *raw, const bf16 *from, int lane)
 {
     LT_UNROLL(CHUNKS)
-    for (int i = 0; i < CHUNKS; i++)
-        to[lane + 32 * i] = lane + 32 * i < K ? from[lane + 32 * i] : lt_f32_bf16(0.0f);
+    for (int i = 0; i < CHUNKS; i++) raw[i] = lane + 32 * i < K ? from[lane + 32 * i] : lt_f32_bf16(0.0f);
+}
+
+// A slice as it is; it has no scale. A warp has one.
+LT_DEV float gate_slice(bf16 *to, const float *v, int lane)
+{
+    LT_UNROLL(CHUNKS)
+    for (int i = 0; i < CHUNKS; i++) to[lane + 32 * i] = lt_f32_bf16(v[i]);
     return 1.0f;
 }
 
-// Adds a chunk, a product to each sum, for `most` tokens whose slices g lie two rows from each other.
+// Adds a chunk, a product to each sum, for `most` tokens whose slices g lie two rows from each other;
+// what it adds for others is nothing's.
 LT_DEV void gate_multiply(float (*sum)[4], u32 (*a)[4], bf16 (*slices)[ROW], int most, int chunk, int lane)
 {
     const int g = lane / 4, t = lane % 4;
-    uint4 row;
-    row.x = row.y = row.z = row.w = 0;
-    if (g < most) row = lt_ld128(slices[2 * g] + chunk * 32 + t * 8);
+    const uint4 row = lt_ld128(slices[g < most ? 2 * g : 0] + chunk * 32 + t * 8);
     const u32 b[4] = {row.x, row.y, row.z, row.w};
     LT_UNROLL(PRODUCTS)
     for (int j = 0; j < PRODUCTS; j++) lt_mma_m16n8k16_bf16(sum[j], a[j], b + 2 * j, sum[j]);
@@ -98,23 +107,29 @@ LT_DEV void store4(float *to, const float *from)
 
 LT_DEV int is_state(int k, int column) { return (DEPTH == D || k < D) && (4 * COLS == WIDTH || column < WIDTH); }
 
-// A block of a cluster keeps its state in shared memory until there are registers for it, which tiles have before.
-// from: a thread's first row.
-LT_DEV void state_ask(float *room, const float *from, int k0, int column)
+// Where a thread's state begins, in a head's columns of the block.
+LT_DEV int state_of(int thread) { return thread / COLS * STEPS * D + thread % COLS * 4; }
+
+// The warps with tiles ask for the state of a block of a cluster. head: the first of the block's columns.
+LT_DEV void state_ask(float *room, const float *head)
 {
-    LT_UNROLL(STEPS)
-    for (int i = 0; i < STEPS; i++)
-        if (is_state(k0 + i, column)) lt_cp_async16(room + i * 4 * THREADS, from + i * D);
+    LT_UNROLL(1)
+    for (int thread = threadIdx.x - 32 * FRONT; thread < THREADS; thread += 32 * TILES) {
+        LT_UNROLL(STEPS)
+        for (int i = 0; i < STEPS; i++)
+            if (is_state(thread / COLS * STEPS + i, thread % COLS * 4))
+                lt_cp_async16(room + (i * THREADS + thread) * 4, head + state_of(thread) + i * D);
+    }
     lt_cp_commit();
 }
 
 LT_DEV void state_take(float (*s)[4], const float *room, const float *from, int k0, int column)
 {
-    if (SPLIT > 1) lt_cp_wait(0);
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) {
         s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
-        if (is_state(k0 + i, column)) load4(s[i], SPLIT > 1 ? room + i * 4 * THREADS : from + i * D);
+        if (is_state(k0 + i, column))
+            load4(s[i], SPLIT > 1 ? room + (i * THREADS + (int)threadIdx.x) * 4 : from + i * D);
     }
 }
 
@@ -130,16 +145,16 @@ LT_DEV void state_store(float *to, float (*s)[4], int k0, int column)  // to: a 
 // Of q | k | v; -1 for the threads behind them.
 LT_DEV int channel_of(int head)
 {
-    const int i = threadIdx.x, d = i % D;
-    if (i < 2 * D) return (i / D * HEADS + head) * D + d;
-    return i < 2 * D + WIDTH ? (2 * HEADS + head) * D + part_of() * WIDTH + d : -1;
+    const int i = threadIdx.x, j = i - 32 * (FRONT + TILES);
+    if (i < 2 * D) return (i / D * HEADS + head) * D + i % D;
+    return j >= 0 && j < WIDTH ? (2 * HEADS + head) * D + part_of() * WIDTH + j : -1;
 }
 
 // Where a token has it.
 LT_DEV int word_of_channel(void)
 {
     const int i = threadIdx.x;
-    return i < 2 * D ? i % D * 4 + QUERY + i / D : VALUE + i - 2 * D;
+    return i < 2 * D ? i % D * 4 + QUERY + i / D : VALUE + i - 32 * (FRONT + TILES);
 }
 
 // Asks for the tokens t0 and on.
@@ -161,94 +176,112 @@ LT_DEV float convolve(float *now, const float *tap, float x)
 
 // ---- decay, gate and beta ----
 
-// A tile of 16 channels of f or g.
+// A tile of 16 channels: of f, or of g.
 typedef struct {
     uint4 packed[CHUNKS][2];
     float scale[2];  // of the product, for channels g and g + 8
-    float bias;      // of channel lane % 16: the decay's, or
-    bf16 weight;     // the norm's
+    float last;      // of channel lane % 16: the decay's bias, or the norm's weight
 } gate_tile;
 
-LT_DEV int tile_of(int i, int head)
+LT_DEV int tile_of(int which, int i, int head)
 {
-    return (i / (D / 16) * HEADS + head) * (D / 16) + i % (D / 16) + i / (D / 16) * part_of() * (WIDTH / 16);
+    return which == F ? head * TILES + i : (HEADS + head) * TILES + part_of() * LATER + i;
 }
 
 // sw: 0 where the product has no scales.
-LT_DEV void tile_load(gate_tile *of, const gate_weight *w, const float *sw, const float *dt_bias, const bf16 *norm,
-                      int i, int head)
+LT_DEV void scales_load(gate_tile *of, const float *sw, int tile)
 {
-    const int lane = threadIdx.x % 32, tile = tile_of(i, head), d = i % (D / 16) * 16 + lane % 16;
-    LT_UNROLL(CHUNKS)
-    for (int c = 0; c < CHUNKS && EARLY; c++) gate_load(of->packed[c], w, tile, c, lane);
-    for (int j = 0; j < 2; j++) of->scale[j] = sw ? sw[tile * 16 + lane / 4 + 8 * j] : 1.0f;
-    of->bias = 0.0f, of->weight = lt_f32_bf16(0.0f);
-    if (i < D / 16)
-        of->bias = dt_bias[head * D + d];
-    else
-        of->weight = norm[part_of() * WIDTH + d];
+    for (int j = 0; j < 2; j++) of->scale[j] = sw ? sw[tile * 16 + threadIdx.x % 32 / 4 + 8 * j] : 1.0f;
 }
 
-// f_a and g_a of all tokens, a slice a warp, the last warps first. x: of the first token.
-LT_DEV void slices_make(gate_value (*slices)[ROW], float *scale, const bf16 *x)
+LT_DEV void tile_load(gate_tile *of, const gate_weight *w, int tile)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    LT_UNROLL(CHUNKS)
+    for (int c = 0; c < CHUNKS && EARLY; c++) gate_load(of->packed[c], w, tile, c, threadIdx.x % 32);
+}
+
+// A tile that waits in shared memory: each lane has its own part.
+LT_DEV void tile_ask(uint4 *room, const gate_weight *w, int tile)
+{
+    const uint4 *const from = (const uint4 *)w + (size_t)tile * CHUNKS * 64 + threadIdx.x % 32;
+    room += threadIdx.x % 32;
+    LT_UNROLL(2 * CHUNKS)
+    for (int i = 0; i < 2 * CHUNKS && EARLY; i++) lt_cp_async16(room + i * 32, from + i * 32);
+    lt_cp_commit();
+}
+
+LT_DEV void tile_take(gate_tile *of, const uint4 *room)
+{
+    lt_cp_wait(0);
+    LT_UNROLL(2 * CHUNKS)
+    for (int i = 0; i < 2 * CHUNKS && EARLY; i++) of->packed[i / 2][i % 2] = room[i * 32 + threadIdx.x % 32];
+}
+
+// Slice i of f_a and g_a of all tokens, if there is one. x: of the first token.
+LT_DEV void slice_read(bf16 *raw, const bf16 *x, int i)
+{
+    if (i < 2 * TOKENS) gate_read(raw, x + (size_t)(i / 2) * STRIDE + CHANNELS + i % 2 * K, threadIdx.x % 32);
+}
+
+// The warp's slices, the next one read while one is made. raw: of i, the first.
+LT_DEV void slices_make(gate_value (*slices)[ROW], float *scale, bf16 *raw, const bf16 *x, int i)
+{
+    const int lane = threadIdx.x % 32;
     LT_UNROLL(1)
-    for (int i = ALL - 1 - warp; i < 2 * TOKENS; i += ALL) {
-        const float of = gate_slice(slices[i], x + (size_t)(i / 2) * STRIDE + CHANNELS + i % 2 * K, lane);
+    for (; i < 2 * TOKENS; i += OUTS) {
+        float values[ROW / 32];
+        LT_UNROLL(ROW / 32)
+        for (int j = 0; j < ROW / 32; j++) values[j] = lt_bf16_f32(raw[j]);
+        if (2 * TOKENS > OUTS) slice_read(raw, x, i + OUTS);
+        const float of = gate_slice(slices[i], values, lane);
         if (lane == 0) scale[i] = of;
     }
 }
 
 // The products of tile i with the tokens t0 to t0 + 7, rounded to bf16, at the places of what becomes of them.
-// parts: of its weights.
 LT_DEV void gates_multiply(float *tokens, gate_value (*slices)[ROW], const float *scale, const gate_weight *w,
-                           u32 (*parts)[PRODUCTS][4], const gate_tile *of, int i, int t0, int head)
+                           u32 (*parts)[PRODUCTS][4], const gate_tile *of, int which, int i, int t0, int head)
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, which = i / (D / 16);
-    float sum[4][4] = {{0}};  // products that do not wait for each other
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float sum[4][4] = {{0}}, by[2];  // products that do not wait for each other
+    for (int j = 0; j < 2; j++) by[j] = scale[2 * (t0 + 2 * t + j < TOKENS ? t0 + 2 * t + j : 0) + which];
     LT_UNROLL(EARLY ? CHUNKS : 2)
     for (int c = 0; c < CHUNKS; c++) {
         uint4 packed[2];
         u32 late[PRODUCTS][4];
-        if (!EARLY) gate_load(packed, w, tile_of(i, head), c, lane), gate_unpack(late, packed);
+        if (!EARLY) gate_load(packed, w, tile_of(which, i, head), c, lane), gate_unpack(late, packed);
         gate_multiply(sum + c * PRODUCTS % 4, EARLY ? parts[c] : late, slices + 2 * t0 + which, TOKENS - t0, c, lane);
     }
     LT_UNROLL(4)
     for (int j = 0; j < 4; j++) {
-        const int m = t0 + 2 * t + j % 2, d = i % (D / 16) * 16 + g + j / 2 * 8;
+        const int m = t0 + 2 * t + j % 2, d = i * 16 + g + j / 2 * 8;
         if (m >= TOKENS) continue;
         const float dot = sum[0][j] + sum[1][j] + (sum[2][j] + sum[3][j]);
-        const float product = dot * (scale[2 * m + which] * of->scale[j / 2]);
-        tokens[m * TOKEN + 4 * d + (which == 0 ? DECAY : FACTOR)] = lt_bf16_f32(lt_f32_bf16(product));
+        tokens[m * TOKEN + 4 * d + (which == F ? DECAY : FACTOR)] =
+            lt_bf16_f32(lt_f32_bf16(dot * (by[j % 2] * of->scale[j / 2])));
     }
 }
 
-// Tile i of the block: decays of f, factors of the norm of g. A warp has one.
-LT_DEV void gates_finish(float *tokens, const gate_tile *of, float rate, int i)
+// Of the products decays, or factors of the norm. rate: of decays.
+LT_DEV void gates_finish(float *tokens, const gate_tile *of, float rate, int which, int i)
 {
-    const int lane = threadIdx.x % 32, d = i % (D / 16) * 16 + lane % 16;
-    LT_UNROLL(1)
+    const int lane = threadIdx.x % 32;
+    LT_UNROLL(TOGETHER)
     for (int m = lane / 16; m < TOKENS; m += 2) {
-        float *const at = tokens + m * TOKEN + 4 * d + (i < D / 16 ? DECAY : FACTOR);
-        const float share = lt_sigmoid(i < D / 16 ? rate * (*at + of->bias) : *at);
-        *at = i < D / 16 ? lt_exp(-5.0f * share) : lt_bf16_f32(of->weight) * share;
+        float *const at = tokens + m * TOKEN + 4 * (i * 16 + lane % 16) + (which == F ? DECAY : FACTOR);
+        const float share = lt_sigmoid(which == F ? rate * (*at + of->last) : *at);
+        *at = which == F ? lt_exp(-5.0f * share) : of->last * share;
     }
 }
 
-// Slices are there for the tiles, and q and k for their norms: each without the other, where the warps are others.
-LT_DEV void inputs_meet(int has_tile, int turn)
+// A warp's tile.
+LT_DEV void gates_make(float *tokens, gate_value (*slices)[ROW], const float *scale, const gate_weight *w,
+                       u32 (*parts)[PRODUCTS][4], const gate_tile *of, float rate, int which, int i, int head)
 {
-    if (!APART) {
-        __syncthreads();
-    } else if (has_tile) {
-        lt_bar_sync(SLICED, 32 * (GATES + 2));
-    } else if (turn > 1) {
-        lt_bar_arrive(CONVOLVED, 32 * (ALL - GATES));
-    } else {
-        lt_bar_arrive(SLICED, 32 * (GATES + 2));
-        lt_bar_sync(CONVOLVED, 32 * (ALL - GATES));
-    }
+    LT_UNROLL(1)
+    for (int t = 0; t < TOKENS; t += 8) gates_multiply(tokens, slices, scale, w, parts, of, which, i, t, head);
+    __syncwarp();
+    gates_finish(tokens, of, rate, which, i);
 }
 
 // Beta, of a token a thread, and zeros behind the head's channels. A warp has them.
@@ -338,17 +371,21 @@ LT_DEV float token_out(float *token, float (*room)[8 * COLS], int lane)
 {
     const float4 scales = lt_ld128f(token + KEY_SCALE);
     const float product = scales.w * scales.x * scales.z;
-    float squares = 0.0f;
+    float squares = 0.0f, dot[VALUES], out[VALUES];
+    LT_UNROLL(VALUES)
+    for (int i = 0; i < VALUES; i++) {
+        const int column = lane + 32 * i < WIDTH ? lane + 32 * i : 0;
+        dot[i] = room[0][column], out[i] = room[0][4 * COLS + column];
+        LT_UNROLL(WARPS)
+        for (int w = 1; w < WARPS; w++) dot[i] += room[w][column], out[i] += room[w][4 * COLS + column];
+        out[i] = fmaf(product, delta_of(token[VALUE + column], dot[i], scales), out[i] * scales.z);
+    }
     LT_UNROLL(VALUES)
     for (int i = 0; i < VALUES; i++) {
         const int column = lane + 32 * i;
         if (column >= WIDTH) continue;
-        float dot = room[0][column], out = room[0][4 * COLS + column];
-        LT_UNROLL(WARPS)
-        for (int w = 1; w < WARPS; w++) dot += room[w][column], out += room[w][4 * COLS + column];
-        const float o = fmaf(product, delta_of(token[VALUE + column], dot, scales), out * scales.z);
-        token[4 * column + OUT] = o;
-        squares = fmaf(o, o, squares);
+        token[4 * column + OUT] = out[i];
+        squares = fmaf(out[i], out[i], squares);
     }
     return lt_warp_sum(squares);
 }
@@ -369,32 +406,42 @@ LT_CLUSTER(SPLIT)
 kda_decode_bf16__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w8s2(bf16 *y, float *state, float *window, const bf16 *x, const float *taps, const bf16 *w, const float *a_log, const float *dt_bias, const bf16 *norm, const i32 *slots, const i32 *snaps)
 {
     LT_DYN_SHARED(float, tokens);
-    LT_SHARED2(float, room, WARPS * (TOKENS > 1 ? 2 : 1), 8 * COLS);
     LT_SHARED2(gate_value, slices, 2 * TOKENS, ROW);
     LT_SHARED1(float, scale, 2 * TOKENS);
+    LT_SHARED2(uint4, later, EARLY ? LATER : 1, EARLY ? 64 * CHUNKS : 1);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x / SPLIT, part = part_of();
-    const int is_helper = warp >= WARPS, turn = ALL - 1 - warp, channel = channel_of(head);
-    const int tile = APART ? warp - TAKEN : warp, has_tile = tile >= 0 && tile < GATES;
+    const int has_state = warp < WARPS, tile = warp - FRONT, has_tile = tile >= 0 && tile < TILES;
+    const int next = tile + LATER - TILES, has_next = has_tile && next >= 0;  // of g
+    const int turn = ALL - 1 - warp, is_front = turn >= OUTS, channel = channel_of(head);
+    const int is_last = !is_front && (TOKENS <= LAST || turn < LAST);
     const int k0 = threadIdx.x / COLS * STEPS, column = threadIdx.x % COLS * 4;
     const size_t row = (size_t)blockIdx.y * TOKENS;
-    float *const early = tokens + TOKENS * TOKEN + 4 * threadIdx.x;
+    float(*const room)[8 * COLS] = (float(*)[8 * COLS])(tokens + ROOM);
+    float *const early = tokens + ROOM + WARPS * 8 * COLS;
     LT_SHARED1(u64, met, 1);  // the squares from all blocks
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
-    float *const mine = state + ((i64)from * HEADS + head) * D * D + part * WIDTH + k0 * D + column;
+    float *const whole = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
+    float *const mine = whole + state_of(threadIdx.x);
     float *const past = window + ((i64)from * CHANNELS + channel) * 4;
-    float tap[4] = {0}, now[4] = {0}, s[STEPS][4], rate = 0.0f;
-    bf16 in[TOGETHER], logit = lt_f32_bf16(0.0f);
+    float tap[4] = {0}, now[4] = {0}, s[STEPS][4], a = 0.0f;
+    bf16 in[TOGETHER], raw[ROW / 32], logit = lt_f32_bf16(0.0f), weight = logit;
     u32 parts[CHUNKS][PRODUCTS][4];
-    gate_tile of;
+    gate_tile of, then;
 
     if (from >= 0 && channel >= 0) {
         load4(tap, taps + (size_t)channel * 4);
         load4(now, past);
     }
-    if (SPLIT > 1 && from >= 0 && !is_helper) state_ask(early, mine, k0, column);
     if (has_tile) {
-        tile_load(&of, w, 0, dt_bias, norm, tile, head);
-        rate = a_log[head];
+        tile_load(&of, w, tile_of(F, tile, head));
+        scales_load(&of, 0, tile_of(F, tile, head));
+        of.last = dt_bias[head * D + tile * 16 + lane % 16], a = a_log[head];
+        if (SPLIT > 1 && from >= 0) state_ask(early, whole);
+    }
+    if (has_next && from >= 0) {
+        tile_ask(later[next], w, tile_of(G, next, head));
+        scales_load(&then, 0, tile_of(G, next, head));
+        weight = norm[part * WIDTH + next * 16 + lane % 16];
     }
     if (threadIdx.x == 32 * (ALL - 1)) {
         lt_mbar_init(met, 1);
@@ -406,54 +453,90 @@ kda_decode_bf16__m16_tokens16_heads1_d64_n128_k64_stride321_slots17__w8s2(bf16 *
     lt_pdl_wait();
     lt_pdl_launch();
     x += row * STRIDE;
-    if (turn == 1 && lane < TOKENS) logit = x[(size_t)lane * STRIDE + CHANNELS + 2 * K + head];
+    if (warp == 1 && lane < TOKENS) logit = x[(size_t)lane * STRIDE + CHANNELS + 2 * K + head];
     if (channel >= 0) inputs_read(in, x + channel, 0);
-    if (SPLIT > 1) lt_cluster_wait();
-    if (has_tile) rate = lt_exp(rate);  // while x comes
-    slices_make(slices, scale, x);
-    if (own < 0) return;
-    LT_UNROLL(1)
-    for (int t = 0; t < TOKENS && channel >= 0; t++) {
-        if (TOKENS > TOGETHER && t > 0 && t % TOGETHER == 0) inputs_read(in, x + channel, t);
-        tokens[t * TOKEN + word_of_channel()] = convolve(now, tap, lt_bf16_f32(in[t % TOGETHER]));
-        const int to = snaps[row + t];
-        if (to >= 0 && (part == 0 || channel >= 2 * HEADS * D))
-            store4(window + ((size_t)to * CHANNELS + channel) * 4, now);
+    if (!is_front) slice_read(raw, x, turn);
+    if (!is_front) slices_make(slices, scale, raw, x, turn);
+    if (own < 0) {
+        lt_cp_wait(0);
+        return;
     }
-    LT_UNROLL(CHUNKS)
-    for (int c = 0; c < CHUNKS && EARLY && has_tile; c++) gate_unpack(parts[c], of.packed[c]);
-    inputs_meet(has_tile, turn);
+    if (turn < REST) lt_bar_arrive(SLICED, 32 * OUTS);
     LT_UNROLL(1)
-    for (int t = 0; t < TOKENS && has_tile; t += 8)
-        gates_multiply(tokens, slices, scale, w, parts, &of, tile, t, head);
-    if (!is_helper) state_take(s, early, mine, k0, column);
-    __syncwarp();
-    if (has_tile) gates_finish(tokens, &of, rate, tile);
-    if (turn == 1) rest_make(tokens, logit, lane);
-    LT_UNROLL(1)
-    for (int t = turn; t < TOKENS; t += ALL) token_scales(tokens + t * TOKEN, lane);
+    for (int t0 = 0; t0 < TOKENS && channel >= 0; t0 += TOGETHER) {
+        bf16 ahead[TOGETHER];
+        if (TOKENS > TOGETHER) inputs_read(ahead, x + channel, t0 + TOGETHER);
+        LT_UNROLL(TOGETHER)
+        for (int i = 0; i < TOGETHER; i++) {
+            const int t = t0 + i;
+            if (t >= TOKENS) break;
+            tokens[t * TOKEN + word_of_channel()] = convolve(now, tap, lt_bf16_f32(in[i]));
+            const int to = snaps[row + t];
+            if (to >= 0 && (part == 0 || channel >= 2 * HEADS * D))
+                store4(window + ((size_t)to * CHANNELS + channel) * 4, now);
+            if (t + TOGETHER < TOKENS) in[i] = ahead[i];
+        }
+    }
+    if (has_tile) {
+        const float rate = lt_exp(a);
+        LT_UNROLL(CHUNKS)
+        for (int c = 0; c < CHUNKS && EARLY; c++) gate_unpack(parts[c], of.packed[c]);
+        lt_bar_sync(SLICED, 32 * OUTS);
+        gates_make(tokens, slices, scale, w, parts, &of, rate, F, tile, head);
+        if (has_next)
+            lt_cp_wait(1);
+        else
+            lt_cp_wait(0);
+    } else if (is_front) {
+        lt_bar_sync(CONVOLVED, 32 * FRONT);
+        LT_UNROLL(1)
+        for (int t = warp; t < TOKENS; t += FRONT) token_scales(tokens + t * TOKEN, lane);
+        if (warp == 1) rest_make(tokens, logit, lane);
+    }
     __syncthreads();
     y += (row * HEADS + head) * D + part * WIDTH;
-    LT_UNROLL(1)
-    for (int t = 0; t < TOKENS; t++) {
-        float *const token = tokens + t * TOKEN;
-        float(*const here)[8 * COLS] = room + t % 2 * WARPS;
-        if (!is_helper) token_dots(s, token, here[warp], k0);
-        __syncthreads();
-        if (turn == t % HELPERS) {
-            const float squares = token_out(token, here, lane);
-            const uint4 gift = {lt_f32_bits(squares), 0, 0, 0};
-            if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
+    if (!is_front) {
+        if (has_next) {
+            tile_take(&then, later[next]);
+            then.last = lt_bf16_f32(weight);
+            LT_UNROLL(CHUNKS)
+            for (int c = 0; c < CHUNKS && EARLY; c++) gate_unpack(parts[c], then.packed[c]);
+            gates_make(tokens, slices, scale, w, parts, &then, 0.0f, G, next, head);
         }
-        if (is_helper || column >= WIDTH) continue;
-        token_add(s, token, here, k0);
-        const int to = snaps[row + t];
-        if (to >= 0) state_store(mine + ((i64)to - own) * HEADS * D * D, s, k0, column);
+        LT_UNROLL(1)
+        for (int t = turn; t < TOKENS && is_last; t += LAST) {
+            float *const token = tokens + t * TOKEN;
+            lt_bar_sync(DOTTED + turn, 32 * (WARPS + 1));
+            const float squares = token_out(token, room + (TOKENS > ROOMS ? t % ROOMS : t) * WARPS, lane);
+            if (lane == 0) token[SPLIT > 1 ? OWN : SQUARES] = squares;
+        }
+    } else if (has_state) {
+        state_take(s, early, mine, k0, column);
+        LT_UNROLL(1)
+        for (int t = 0; t < TOKENS; t++) {
+            const float *const token = tokens + t * TOKEN;
+            float(*const here)[8 * COLS] = room + (TOKENS > ROOMS ? t % ROOMS : t) * WARPS;
+            token_dots(s, token, here[warp], k0);
+            lt_bar_sync(DOTTED + t % LAST, 32 * (WARPS + 1));
+            if (column >= WIDTH) continue;
+            token_add(s, token, here, k0);
+            const int to = snaps[row + t];
+            if (to >= 0) state_store(mine + ((i64)to - own) * HEADS * D * D, s, k0, column);
+        }
+        state_store(mine, s, k0, column);
     }
-    if (!is_helper) state_store(mine, s, k0, column);
+    lt_cluster_wait();  // the others have begun
+    __syncwarp();
+    LT_UNROLL(1)
+    for (int t = turn; t < TOKENS && is_last; t += LAST) {
+        float *const token = tokens + t * TOKEN;
+        const uint4 gift = {lt_f32_bits(token[OWN]), 0, 0, 0};
+        if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
+    }
+    if (!is_front) lt_bar_sync(GATED, 32 * OUTS);
     lt_mbar_wait(met, 0);
     LT_UNROLL(1)
-    for (int t = turn; t < TOKENS && is_helper; t += HELPERS) {
+    for (int t = turn; t < TOKENS && is_last; t += LAST) {
         const float *const token = tokens + t * TOKEN;
         float squares = token[SQUARES];
         for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];

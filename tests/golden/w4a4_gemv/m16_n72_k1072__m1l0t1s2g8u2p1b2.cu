@@ -127,18 +127,21 @@ LT_DEV void share_begin(share_stream *s, const u8 *w, const e4m3 *ws, int tile, 
 
 // ---- products ----
 
-LT_DEV void share_get16(u32 *b, const bf16 *at)
+// Groups of 16 numbers of x in shared memory, whose rows are STRIDE apart.
+LT_DEV void stage_put16(bf16 *rows, int row, int k, const u32 *b)
+{
+    uint4 lo, hi;
+    lo.x = b[0], lo.y = b[1], lo.z = b[2], lo.w = b[3];
+    hi.x = b[4], hi.y = b[5], hi.z = b[6], hi.w = b[7];
+    lt_st128(rows + row * STRIDE + k, lo);
+    lt_st128(rows + row * STRIDE + k + 8, hi);
+}
+
+LT_DEV void stage_get16(u32 *b, const bf16 *at)
 {
     const uint4 lo = lt_ld128(at), hi = lt_ld128(at + 8);
     b[0] = lo.x, b[1] = lo.y, b[2] = lo.z, b[3] = lo.w;
     b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
-}
-
-LT_DEV void share_put16(bf16 *at, const u32 *b)
-{
-    const uint4 lo = {b[0], b[1], b[2], b[3]}, hi = {b[4], b[5], b[6], b[7]};
-    lt_st128(at, lo);
-    lt_st128(at + 8, hi);
 }
 
 // at: this lane's x of the unit, in the first pass's row; zeros: there is none.
@@ -150,7 +153,7 @@ LT_DEV void share_unit(float *sum, const uint4 *word, u32 scale, const bf16 *at,
         fp4_chunk(a, word[c], scale >> 16 * c);
         LT_UNROLL(PASSES)
         for (int p = 0; p < PASSES; p++) {
-            share_get16(b, at + (zeros ? 0 : p * 8 * STRIDE + c * 64));
+            stage_get16(b, at + (zeros ? 0 : p * 8 * STRIDE + c * 64));
             fp4_add(sum, a, b, scale, c, p);
         }
     }
@@ -257,7 +260,7 @@ LT_DEV void bring(bf16 *rows, const u8 *x, const e4m3 *xs, int k0)
             const int place = from + i * THREADS;
             u32 b[8];
             fp4_expand(b, codes[i], scale[i]);
-            if (place < PLACES) share_put16(rows + place / (WIDE / 16) * STRIDE + place % (WIDE / 16) * 16, b);
+            if (place < PLACES) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
         }
     }
     if (threadIdx.x < 2) lt_st128(rows + STAGED * STRIDE + threadIdx.x * 8, zeros);

@@ -191,6 +191,7 @@ LT_DEV void fp4_begin(fp4_stream *s, const u8 *w, const e4m3 *ws, int tile0, int
 
 // ---- rows of x in shared memory ----
 
+// Groups of 16 numbers of x in shared memory, whose rows are STRIDE apart.
 LT_DEV void stage_put16(bf16 *rows, int row, int k, const u32 *b)
 {
     uint4 lo, hi;

@@ -1,13 +1,16 @@
 /* family w8a8_gemv rev 1, shape m1_n22_k22, variant s1p1c0u2o32, class mma.f16_1x1 */
 // Weights are the 16-row operand of m16n8k16: E4M3 is exact in f16.
 enum { M = 1, N = 22, K = 22, SPLIT = 1, PARTS = 1, CYCLIC = 0, UNROLL = 2, OCCUPANCY = 32 };
-enum { CHUNK = 64 };  // k of a unit
+enum {
+    CHUNK = 64,  // k of a unit
+    TILES = 1    // of a warp
+};
 typedef e4m3 weight;
 typedef e4m3 number;
 // Products of weights in tiles of 16 rows with up to 16 rows of x by m16n8k16: how they stream through a warp. A unit
 // is CHUNK of K of a tile, 1 KB; lane (g, t) holds its rows g and g + 8 at k CHUNK / 4 * t .., and x lies the same way,
-// so K is summed in a permuted order that is the same for every row. The template has CHUNK, the types `weight` and
-// `number` (of x), and add_chunk.
+// so K is summed in a permuted order that is the same for every row. The template has CHUNK, TILES, which a warp has
+// beside each other and which share what it loads of x, the types `weight` and `number` (of x), and add_chunk.
 // Rows of bf16 activations.
 LT_DEV uint4 bf16_load8(const bf16 *row, int k, int columns)  // row[k .. k + 7], zero from `columns` on; any alignment
 {
@@ -31,9 +34,10 @@ LT_DEV uint4 fp8_load16(const e4m3 *row, int k, int columns)  // row[k .. k + 15
 enum {
     CHUNKS = (K + CHUNK - 1) / CHUNK,
     UNIT = 16 * CHUNK,                         // weights
+    NEXT_TILE = CHUNKS * UNIT,
     LOAD = 16 / (int)sizeof(number),           // of x at once
     LOADS = CHUNK / 4 / LOAD,                  // for a chunk
-    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with a tile of its own
+    GROUPS = SPLIT < 4 ? 4 / SPLIT : 1,        // of warps in a block, each with tiles of its own
     WARPS = SPLIT * GROUPS,                    // of a block
     RESIDENT = OCCUPANCY / WARPS,              // blocks of a multiprocessor
     SEGMENTS = SPLIT * PARTS,                  // shares of K
@@ -41,7 +45,8 @@ enum {
     EVEN = CHUNKS % (SEGMENTS * UNROLL) == 0,  // every share is a whole number of turns of the loop
     ALL_TILES = (N + 15) / 16,
     HALVES = (M + 7) / 8,                      // mma columns hold eight rows of x
-    COUNT = HALVES * 4                         // sums of a lane
+    COUNT = HALVES * 4,                        // sums of a lane and a tile
+    AHEAD = LOADS == 1 && (HALVES == 2 || UNROLL == 4)  // is x asked for as early as the weights that meet it?
 };
 
 LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS]);
@@ -61,15 +66,16 @@ LT_DEV void load_unit(uint4 *weights, const weight *unit)
     weights[1] = lt_ld128_once(unit + UNIT / 2);
 }
 
-// Begins with the first turn's units; returns where a lane finds its part of the first one. A tile behind the last one
-// is the last one again.
+// Begins with the first turn's units; returns where a lane finds its part of the first one. Tiles behind the last one
+// are the last ones again.
 LT_DEV const weight *begin_units(uint4 (*weights)[2], const weight *w, int tile, int segment, int lane)
 {
-    const size_t first = (size_t)(tile < ALL_TILES ? tile : ALL_TILES - 1) * CHUNKS + first_chunk(segment);
-    const weight *unit = w + first * UNIT + lane * (CHUNK / 4);
-    LT_UNROLL(UNROLL)
-    for (int u = 0; u < UNROLL; u++)
-        if (EVEN || u < count_chunks(segment)) load_unit(weights[u], unit + u * STEP * UNIT);
+    const size_t from = tile < ALL_TILES ? tile : ALL_TILES - TILES;
+    const weight *unit = w + (from * CHUNKS + first_chunk(segment)) * UNIT + lane * (CHUNK / 4);
+    LT_UNROLL(UNROLL * TILES)
+    for (int i = 0; i < UNROLL * TILES; i++)
+        if (EVEN || i / TILES < count_chunks(segment))
+            load_unit(weights[i], unit + i / TILES * STEP * UNIT + i % TILES * NEXT_TILE);
     return unit;
 }
 
@@ -91,42 +97,103 @@ LT_DEV void load_rows(uint4 (*rows)[LOADS], const number **row, int k, int left)
     }
 }
 
-// The whole share, from what begin_units left. Columns behind the last row of x have its numbers; nobody takes theirs.
+// The whole share, from what begin_units left: HALVES sums a tile. Columns behind the last row of x have its numbers;
+// nobody takes theirs. Where a turn has little of x, the assembler copies the weights that came and asks for the next
+// ones before these meet x. For that it has no registers where a turn has much of x, which is asked for ahead there.
 LT_DEV void add_units(float (*sum)[4], uint4 (*weights)[2], const weight *unit, const number *x, int segment, int lane)
 {
     const int count = count_chunks(segment), k = first_chunk(segment) * CHUNK + lane % 4 * (CHUNK / 4);
     const number *row[HALVES];
+    uint4 rows[UNROLL][HALVES][LOADS];
     int left = K - k;
     LT_UNROLL(HALVES)
     for (int h = 0; h < HALVES; h++) {
         const int m = 8 * h + lane / 4;
         row[h] = x + (size_t)(m < M ? m : M - 1) * K + k;
     }
+    LT_UNROLL(UNROLL)
+    for (int u = 0; u < UNROLL; u++)
+        if (AHEAD && (EVEN || u < count)) load_rows(rows[u], row, u * STEP * CHUNK, left);
     LT_UNROLL(1)
     for (int c = 0; c < count; c += UNROLL) {
-        uint4 rows[UNROLL][HALVES][LOADS];
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++)
-            if (EVEN || c + u < count) load_rows(rows[u], row, u * STEP * CHUNK, left);
+            if (!AHEAD && (EVEN || c + u < count)) load_rows(rows[u], row, u * STEP * CHUNK, left);
         unit += UNROLL * STEP * UNIT;
         LT_UNROLL(HALVES)
         for (int h = 0; h < HALVES; h++) row[h] += UNROLL * STEP * CHUNK;
         left -= UNROLL * STEP * CHUNK;
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++) {
-            if (EVEN || c + u < count) add_chunk(sum, weights[u], rows[u]);
-            if ((EVEN ? c : c + u) + UNROLL < count) load_unit(weights[u], unit + u * STEP * UNIT);
+            const int more = (EVEN ? c : c + u) + UNROLL < count;
+            LT_UNROLL(TILES)
+            for (int i = 0; i < TILES; i++) {
+                uint4 *own = weights[u * TILES + i];
+                if (EVEN || c + u < count) add_chunk(sum + i * HALVES, own, rows[u]);
+                if (more) load_unit(own, unit + u * STEP * UNIT + i * NEXT_TILE);
+            }
+            if (AHEAD && more) load_rows(rows[u], row, u * STEP * CHUNK, left);
         }
     }
 }
-// Scales of rows g and g + 8 of a tile, asked for before the weights: at the end they would cost a trip to memory.
-LT_DEV void load_channels(float *channel, const float *sw, int tile, int g)
+// Sums of one K meet, and the threads of a block divide the totals of its tiles: first those of the SPLIT warps of a
+// group, then those of the PARTS blocks of a column of the grid. Always in ascending K, so that the bits do not depend
+// on who comes last. A thread has its channel's totals of the rows own_row(0), own_row(1), ..; those < M count.
+enum {
+    WIDTH = 16 * TILES * GROUPS,          // channels of a block
+    OWN_STEP = 32 * WARPS / WIDTH,        // from a row of a thread to its next
+    OWN = (M + OWN_STEP - 1) / OWN_STEP,  // rows of a thread
+    PAIRS = (M + 1) / 2                   // of rows: 32 sums of a tile each
+};
+
+LT_DEV int own_row(int i) { return threadIdx.x / WIDTH + i * OWN_STEP; }
+LT_DEV int own_channel(void) { return blockIdx.x * WIDTH + threadIdx.x % WIDTH; }
+
+// Where a tile's sum of row m and channel n lies among those of a warp: a lane's four lie together, and neither lanes
+// that put theirs nor threads that take one meet at a bank.
+LT_DEV int place(int m, int n) { return m / 2 * 32 + (n % 8 ^ m / 2 * 2 % 8) * 4 + n / 8 * 2 + m % 2; }
+
+LT_DEV void totals_of_warps(float *total, float (*sum)[4])
 {
-    LT_UNROLL(2)
-    for (int i = 0; i < 2; i++) {
-        const int n = tile * 16 + i * 8 + g;
-        channel[i] = lt_bits_f32(lt_ld32_once(sw + (n < N ? n : N - 1)));
+    LT_SHARED2(float, room, TILES * WARPS, PAIRS * 32);  // tile by tile, a row for each of its warps
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, n = threadIdx.x % 16;
+    LT_UNROLL(TILES * HALVES)
+    for (int i = 0; i < TILES * HALVES; i++) {
+        const int m = i % HALVES * 8 + 2 * t, share = (warp / SPLIT * TILES + i / HALVES) * SPLIT + warp % SPLIT;
+        const uint4 four = {lt_f32_bits(sum[i][0]), lt_f32_bits(sum[i][1]), lt_f32_bits(sum[i][2]),
+                            lt_f32_bits(sum[i][3])};
+        if (m < M) lt_st128(&room[share][place(m, g)], four);
     }
+    __syncthreads();
+    const int first = threadIdx.x % WIDTH / 16 * SPLIT;
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
+        if (own_row(i) >= M) continue;
+        const int at = place(own_row(i), n);
+        total[i] = room[first][at];
+        LT_UNROLL(SPLIT)
+        for (int p = 1; p < SPLIT; p++) total[i] += room[first + p][at];
+    }
+}
+
+// partial[part][block][row][channel]; arrived[blockIdx.x] counts blocks. True in the block that comes last.
+LT_DEV int totals_of_blocks(float *total, float *partial, u32 *arrived)
+{
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++)
+        if (own_row(i) < M)
+            partial[((blockIdx.y * gridDim.x + blockIdx.x) * M + own_row(i)) * WIDTH + threadIdx.x % WIDTH] = total[i];
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
+        const float *from = partial + (blockIdx.x * M + own_row(i)) * WIDTH + threadIdx.x % WIDTH;
+        if (own_row(i) >= M) continue;
+        for (int p = 0; p < PARTS; p++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(from + (size_t)p * gridDim.x * M * WIDTH));
+            total[i] = p == 0 ? other : total[i] + other;
+        }
+    }
+    return 1;
 }
 
 LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
@@ -159,33 +226,25 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
 LT_KERNEL(32 * WARPS, RESIDENT)
 w8a8_gemv__m1_n22_k22__s1p1c0u2o32(bf16 *y, const e4m3 *x, const float *sx, const e4m3 *w, const float *sw)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = own_channel();
     const int tile = blockIdx.x * GROUPS + warp / SPLIT;
     const int segment = blockIdx.y * SPLIT + warp % SPLIT;
-    float sum[HALVES][4] = {0};
-    float channel[2];
+    float sum[HALVES][4] = {0}, total[OWN] = {0};
     uint4 weights[UNROLL][2];
 
-    load_channels(channel, sw, tile, g);
+    const float channel = own_row(0) < M && n < N ? lt_bits_f32(lt_ld32_once(sw + n)) : 0.0f;
     const weight *unit = begin_units(weights, w, tile, segment, lane);
     lt_pdl_wait();
     lt_pdl_launch();
-    float row[HALVES][2];
-    LT_UNROLL(HALVES)
-    for (int h = 0; h < HALVES; h++) {
-        row[h][0] = 8 * h + 2 * t < M ? sx[8 * h + 2 * t] : 0.0f;
-        row[h][1] = 8 * h + 2 * t + 1 < M ? sx[8 * h + 2 * t + 1] : 0.0f;
-    }
+    float row[OWN];
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) row[i] = own_row(i) < M ? sx[own_row(i)] : 0.0f;
     add_units(sum, weights, unit, x, segment, lane);
-    if (warp % SPLIT != 0) return;
-    LT_UNROLL(HALVES)
-    for (int h = 0; h < HALVES; h++) {
-        LT_UNROLL(4)
-        for (int j = 0; j < 4; j++) {
-            const int m = 8 * h + 2 * t + j % 2, n = tile * 16 + g + j / 2 * 8;
-            const float scale = row[h][j % 2] * channel[j / 2];
-            if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(sum[h][j] * scale);
-        }
+    totals_of_warps(total, sum);
+    LT_UNROLL(OWN)
+    for (int i = 0; i < OWN; i++) {
+        const int m = own_row(i);
+        if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(total[i] * (row[i] * channel));
     }
 }
 #ifndef __CUDACC__

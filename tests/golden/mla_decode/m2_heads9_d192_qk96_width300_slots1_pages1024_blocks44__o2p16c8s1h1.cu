@@ -1,40 +1,49 @@
-/* family mla_decode rev 3, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant o1p1c1s1, class mma.f16_1_1 */
+/* family mla_decode rev 4, shape m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44, variant o2p16c8s1h1, class mma.f16_16_8 */
 // A block has GROUP heads, a part of the ids in tiles of 16 and a slice of y's columns; the blocks of a cluster have
 // parts of the same heads and columns. Latents are in shared memory as they are; E4M3 is exact in f16, to which queries
 // are brought by a power of two.
 // z: a warp finds and loads a tile, and multiplies one half of the columns while the other one lands: tokens are the
-// 16-row operand. With the block's largest z of a head they make p, the sum of two f16. y: a warp has some columns of
-// all tiles, which are the 16-row operand, lane (g, t) taking four of them in the tokens 2 t, 2 t + 1, 2 t + 8 and
-// 2 t + 9; the last warp has none and finds what the parts are weighted by.
+// 16-row operand. p, the sum of two f16, takes the place of z with the block's largest z of a head, by all warps. y: a
+// warp has some columns of all tiles, which are the 16-row operand, lane (g, t) taking four of them in the tokens 2 t,
+// 2 t + 1, 2 t + 8 and 2 t + 9; the last warp has none and finds what the parts are weighted by.
 // Then each block of a cluster gets its share of the outputs from all of them: nobody waits for the others in front of
 // that. Shares of several clusters meet in memory.
-enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, OCTETS = 1, PARTS = 1, CLUSTER = 1, SLICES = 1 };
+enum { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 1024, BLOCKS = 44, OCTETS = 2, PARTS = 16, CLUSTER = 8, SLICES = 1, HELD = 1 };
 enum {
     TILE = 16,                             // tokens
     GROUP = 8 * OCTETS,                    // heads
+    MET = CLUSTER,                         // parts that meet
     TILES = (WIDTH + TILE - 1) / TILE,
     MOST = (TILES + PARTS - 1) / PARTS,    // tiles of a block: blockIdx.x, + PARTS, ..
     LEAST = TILES / PARTS,
-    ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
-    QUERY = 2 * D + 32,                    // bytes between queries
+    STEP = 1,                              // from one to the next
+    AT_ONCE = MOST,                        // in line in y
     HEAD = (MOST | 1) * TILE,              // words between heads' p
-    PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
-    LINES = 512 / PANEL,                   // tokens that a warp loads at once
-    UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
-    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together
-    STAGE = D / PANEL / STAGES,            // panels
     COLUMNS = D / SLICES,
     SPANS = COLUMNS / 32,                  // of a warp's columns
     WANTED = MOST > SPANS ? MOST : SPANS + 1,
     WARPS = WANTED < 20 ? WANTED : 20,
     TURNS = (MOST + WARPS - 1) / WARPS,    // tiles of a warp
     TAKERS = (GROUP + WARPS - 1) / WARPS,  // queries that a warp brings
-    ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
     OUTPUTS = GROUP * COLUMNS,
     SHARE = OUTPUTS / CLUSTER,
     MEETINGS = PARTS / CLUSTER,
-    THREADS = 32 * WARPS,
-    RANKS = (CLUSTER + 3) / 4              // of the cluster, that a lane looks at
+    THREADS = 32 * WARPS
+};
+// Latents, queries, z, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST
+// to MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, HEAD words between heads' p,
+// MET parts that meet in a cluster.
+enum {
+    ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
+    QUERY = 2 * D + 32,                    // bytes between queries
+    PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
+    LINES = 512 / PANEL,                   // tokens that a warp loads at once
+    UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
+    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together
+    STAGE = D / PANEL / STAGES,            // panels
+    ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
+    RANKS = (MET + 3) / 4,                 // parts that a lane looks at
+    IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence
 };
 #define ALL 0xffffffffu
 #define LEAST_F32 -0x1.fffffep127f
@@ -61,8 +70,10 @@ LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }
 
+// table: in shared memory where that is IN_SHARED.
 LT_DEV int find_block(const i32 *table, int slot, int page)
 {
+    if (!IN_SHARED) return page_block(table, slot, page);
     return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES && table[page] < BLOCKS ? table[page] : -1;
 }
 
@@ -183,73 +194,105 @@ LT_DEV void keep_weights(u32 *to, const float *e, int odd)
     to[2] = lt_byte_perm(first, second, 0x7632);
 }
 
-// z of a lane's heads and tokens, of tokens that are skipped the least; most: of each warp's tokens the largest.
-LT_DEV void find_largest(float (*z)[OCTETS][4], float (*most)[GROUP], float (*dot)[OCTETS][2][4], const float *unit,
-                         const u32 *live, int count)
+// Where a lane has its four z of an octet and a tile, heads 2 t and 2 t + 1 of tokens g and g + 8, until there is p.
+LT_DEV u32 *place_of_z(u32 *p, int octet, int tile)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    LT_UNROLL(OCTETS)
-    for (int n = 0; n < OCTETS; n++) {
-        float two[2] = {LEAST_F32, LEAST_F32};
-        LT_UNROLL(TURNS * 4)
-        for (int i = 0; i < TURNS * 4; i++) {
-            const int k = i / 4, j = i % 4, is_live = k * WARPS + warp < count && live[k] >> (g + j / 2 * 8) & 1;
-            const float all = (dot[k][n][0][j] + dot[k][n][1][j]) * unit[n * 8 + 2 * t + j % 2];
-            z[k][n][j] = is_live ? all : LEAST_F32;
-            two[j % 2] = larger(z[k][n][j], two[j % 2]);
-        }
-        LT_UNROLL(6)
-        for (int i = 0; i < 6; i++) two[i % 2] = larger(lt_shfl_xor_f32(ALL, two[i % 2], 4 << i / 2), two[i % 2]);
-        if (g == 0) most[warp][n * 8 + 2 * t] = two[0], most[warp][n * 8 + 2 * t + 1] = two[1];
-    }
+    const int lane = threadIdx.x % 32;
+    return p + (octet * 8 + lane / 4) * HEAD + tile * TILE + lane % 4 * 4;
 }
 
-// p of them, with the block's largest z of head g of each octet; total: of each warp's tokens the sum.
-LT_DEV void keep_p(u32 *p, float *largest, float (*total)[GROUP], float (*z)[OCTETS][4], float (*most)[GROUP],
-                   const u32 *live, int count)
-{
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    LT_UNROLL(OCTETS)
-    for (int n = 0; n < OCTETS; n++) {
-        largest[n] = LEAST_F32;
-        LT_UNROLL((WARPS + 3) / 4)
-        for (int i = 0; i < (WARPS + 3) / 4; i++)
-            if (i * 4 + t < WARPS) largest[n] = larger(most[i * 4 + t][n * 8 + g], largest[n]);
-        largest[n] = larger(lt_shfl_xor_f32(ALL, largest[n], 1), largest[n]);
-        largest[n] = larger(lt_shfl_xor_f32(ALL, largest[n], 2), largest[n]);
-        const float two[2] = {lt_shfl_f32(ALL, largest[n], 8 * t), lt_shfl_f32(ALL, largest[n], 8 * t + 4)};
-        float sum[2] = {0};
-        LT_UNROLL(TURNS * 2)
-        for (int i = 0; i < TURNS * 2; i++) {
-            const int k = i / 2, tile = k * WARPS + warp, is_live = live[k] >> (g + i % 2 * 8) & 1;
-            float e[2];
-            if (tile >= count) break;
-            LT_UNROLL(2)
-            for (int j = 0; j < 2; j++) {
-                const float all = lt_exp(z[k][n][i % 2 * 2 + j] - two[j]);
-                e[j] = is_live ? all : 0.0f;
-                sum[j] += e[j];
-            }
-            keep_weights(p + (n * 8 + 2 * t + g % 2) * HEAD + tile * TILE + g / 2 * 4 + i % 2, e, g % 2);
-        }
-        LT_UNROLL(6)
-        for (int i = 0; i < 6; i++) sum[i % 2] += lt_shfl_xor_f32(ALL, sum[i % 2], 4 << i / 2);
-        if (g == 0) total[warp][n * 8 + 2 * t] = sum[0], total[warp][n * 8 + 2 * t + 1] = sum[1];
-    }
-}
-
-// The sums of a lane's four columns: sum[i] has columns i and i + 2, of heads 2 t and 2 t + 1 of each octet.
-LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int column, int count)
+// z of a tile, of tokens that are skipped the least; most: of its tokens the largest; alive: the live ones.
+LT_DEV void keep_z(u32 *p, float *most, u32 *alive, float (*dot)[2][4], const float *unit, u32 live, int tile)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const u8 *const from = latents + 2 * t * ROW + column;
-    float low[2][OCTETS][4] = {0};
-    LT_UNROLL(MOST)
-    for (int tile = 0; tile < MOST; tile++) {
-        u32 code[4], a[4][2];
-        if (tile >= LEAST && tile >= count) break;
+    if (lane == 0) *alive = live;
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        float two[2] = {LEAST_F32, LEAST_F32}, z[4];
+        uint4 four;
         LT_UNROLL(4)
-        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(from + (tile * TILE + n / 2 * 8 + n % 2) * ROW);
+        for (int j = 0; j < 4; j++) {
+            const float all = (dot[n][0][j] + dot[n][1][j]) * unit[n * 8 + 2 * t + j % 2];
+            z[j] = live >> (g + j / 2 * 8) & 1 ? all : LEAST_F32;
+            two[j % 2] = larger(z[j], two[j % 2]);
+        }
+        four.x = lt_f32_bits(z[0]), four.y = lt_f32_bits(z[1]), four.z = lt_f32_bits(z[2]), four.w = lt_f32_bits(z[3]);
+        lt_st128(place_of_z(p, n, tile), four);
+        LT_UNROLL(6)
+        for (int i = 0; i < 6; i++) two[i % 2] = larger(lt_shfl_xor_f32(ALL, two[i % 2], 4 << i / 2), two[i % 2]);
+        if (g == 0) most[n * 8 + 2 * t] = two[0], most[n * 8 + 2 * t + 1] = two[1];
+    }
+}
+
+// The largest z of head h of a part, whose tiles are from place first to count.
+LT_DEV float part_largest(float (*most)[GROUP], int first, int count, int h)
+{
+    float largest = LEAST_F32;
+    LT_UNROLL((MOST + 3) / 4)
+    for (int i = 0; i < (MOST + 3) / 4; i++) {
+        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
+        if (place < count) largest = larger(most[place][h], largest);
+    }
+    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
+    return larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
+}
+
+// And the sum of its p.
+LT_DEV uint4 part_stats(float (*most)[GROUP], float (*total)[GROUP], int first, int count, int h)
+{
+    uint4 both;
+    float sum = 0.0f;
+    LT_UNROLL((MOST + 3) / 4)
+    for (int i = 0; i < (MOST + 3) / 4; i++) {
+        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
+        if (place < count) sum += total[place][h];
+    }
+    sum += lt_shfl_xor_f32(ALL, sum, 1);
+    sum += lt_shfl_xor_f32(ALL, sum, 2);
+    both.x = lt_f32_bits(part_largest(most, first, count, h)), both.y = lt_f32_bits(sum), both.z = both.w = 0;
+    return both;
+}
+
+// p of an octet and a tile, with its part's largest z; total: of its tokens the sum.
+LT_DEV void keep_p(u32 *p, float *total, float (*most)[GROUP], u32 live, int octet, int tile, int first, int count)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const uint4 four = lt_ld128(place_of_z(p, octet, tile));
+    const float z[4] = {lt_bits_f32(four.x), lt_bits_f32(four.y), lt_bits_f32(four.z), lt_bits_f32(four.w)};
+    __syncwarp();  // p takes the place of z
+    const float largest = part_largest(most, first, count, octet * 8 + g);
+    const float two[2] = {lt_shfl_f32(ALL, largest, 8 * t), lt_shfl_f32(ALL, largest, 8 * t + 4)};
+    float sum[2] = {0};
+    LT_UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        const int is_live = live >> (g + i * 8) & 1;
+        float e[2];
+        LT_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            const float all = lt_exp(z[i * 2 + j] - two[j]);
+            e[j] = is_live ? all : 0.0f;
+            sum[j] += e[j];
+        }
+        keep_weights(p + (octet * 8 + 2 * t + g % 2) * HEAD + tile * TILE + g / 2 * 4 + i, e, g % 2);
+    }
+    LT_UNROLL(6)
+    for (int i = 0; i < 6; i++) sum[i % 2] += lt_shfl_xor_f32(ALL, sum[i % 2], 4 << i / 2);
+    if (g == 0) total[octet * 8 + 2 * t] = sum[0], total[octet * 8 + 2 * t + 1] = sum[1];
+}
+
+// The sums of a lane's four columns over a part: sum[i] has columns i and i + 2 of heads 2 t and 2 t + 1 of each octet.
+LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int first, int count)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float low[2][OCTETS][4] = {0};
+    latents += (first * TILE + 2 * t) * ROW, p += g * HEAD + first * TILE + t * 4;
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < MOST; i++) {
+        const int token = i * STEP * TILE;
+        u32 code[4], a[4][2];
+        if (i >= LEAST && first + i * STEP >= count) break;
+        LT_UNROLL(4)
+        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(latents + (token + n / 2 * 8 + n % 2) * ROW);
         LT_UNROLL(2)
         for (int k = 0; k < 2; k++) {
             const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
@@ -261,13 +304,13 @@ LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int 
         }
         LT_UNROLL(OCTETS)
         for (int n = 0; n < OCTETS; n++) {
-            const uint4 weight = lt_ld128(p + (n * 8 + g) * HEAD + tile * TILE + t * 4);
+            const uint4 weight = lt_ld128(p + n * 8 * HEAD + token);
             const u32 high_p[2] = {weight.x, weight.y}, low_p[2] = {weight.z, weight.w};
             LT_UNROLL(2)
-            for (int i = 0; i < 2; i++) {
-                const u32 rows[4] = {a[i][0], a[i + 2][0], a[i][1], a[i + 2][1]};
-                lt_mma_m16n8k16_f16(sum[i][n], rows, high_p, sum[i][n]);
-                lt_mma_m16n8k16_f16(low[i][n], rows, low_p, low[i][n]);
+            for (int k = 0; k < 2; k++) {
+                const u32 rows[4] = {a[k][0], a[k + 2][0], a[k][1], a[k + 2][1]};
+                lt_mma_m16n8k16_f16(sum[k][n], rows, high_p, sum[k][n]);
+                lt_mma_m16n8k16_f16(low[k][n], rows, low_p, low[k][n]);
             }
         }
     }
@@ -275,11 +318,35 @@ LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int 
     for (int i = 0; i < OCTETS * 8; i++) sum[i / 4 % 2][i / 8][i % 4] += low[i / 4 % 2][i / 8][i % 4];
 }
 
+// What the parts' p of head h are multiplied by, so that they have one largest z. Returns the sum of all p.
+LT_DEV float find_scales(float *scale, float *largest, float4 (*stats)[GROUP], int h)
+{
+    const int t = threadIdx.x % 4;
+    float theirs[RANKS], all = LEAST_F32, sum = 0.0f;
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) {
+        const int r = k * 4 + t, there = r < MET;
+        scale[k] = there ? stats[r][h].x : LEAST_F32;
+        theirs[k] = there ? stats[r][h].y : 0.0f;
+        all = larger(scale[k], all);
+    }
+    all = larger(lt_shfl_xor_f32(ALL, all, 1), all);
+    all = larger(lt_shfl_xor_f32(ALL, all, 2), all);
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) {
+        scale[k] = lt_exp(scale[k] - all);
+        sum = fmaf(scale[k], theirs[k], sum);
+    }
+    sum += lt_shfl_xor_f32(ALL, sum, 1);
+    *largest = all;
+    return sum + lt_shfl_xor_f32(ALL, sum, 2);
+}
+
 LT_DEV int part_of(void) { return CLUSTER > 1 ? (int)(blockIdx.x % CLUSTER) : 0; }
 
 LT_DEV void give(void *to, int rank, uint4 v, u64 *given)
 {
-    lt_st128(to, v);
+    lt_cluster_give128(to, rank, v, given);
 }
 
 // A lane's columns of a head to the block whose share they are.
@@ -294,23 +361,44 @@ LT_DEV void give_sums(float *shares, float (*sum)[OCTETS][4], int head, int colu
     give(shares + part_of() * SHARE + at % SHARE, at / SHARE, four, given);
 }
 
-// The block's largest z and sum of p of head g of each octet, to all of the cluster. A warp calls.
-LT_DEV void give_stats(float4 (*stats)[GROUP], const float *largest, float (*total)[GROUP], u64 *given)
+// The part's largest z and sum of p of head g of each octet, to all of the cluster. A warp calls.
+LT_DEV void give_stats(float4 (*stats)[GROUP], float (*most)[GROUP], float (*total)[GROUP], int count, u64 *given)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        float sum = 0.0f;
-        uint4 both;
-        LT_UNROLL((WARPS + 3) / 4)
-        for (int i = 0; i < (WARPS + 3) / 4; i++)
-            if (i * 4 + t < WARPS) sum += total[i * 4 + t][n * 8 + g];
-        sum += lt_shfl_xor_f32(ALL, sum, 1);
-        sum += lt_shfl_xor_f32(ALL, sum, 2);
-        both.x = lt_f32_bits(largest[n]), both.y = lt_f32_bits(sum), both.z = both.w = 0;
+        const uint4 both = part_stats(most, total, 0, count, n * 8 + g);
         LT_UNROLL(RANKS)
         for (int k = 0; k < RANKS; k++)
             if (k * 4 + t < CLUSTER) give(stats[part_of()] + n * 8 + g, k * 4 + t, both, given);
+    }
+}
+
+// The shares of several clusters, in their order. partial, sums: of the first of them.
+LT_DEV void clusters_meet(bf16 *y, const float *partial, const float *sums, int group, int slice)
+{
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < SHARE; i += THREADS) {
+        const int h = (part_of() * SHARE + i) / COLUMNS, column = (part_of() * SHARE + i) % COLUMNS;
+        float part[MEETINGS], scale[MEETINGS], theirs[MEETINGS], largest, sum = 0.0f, value = 0.0f;
+        if (group * GROUP + h >= HEADS) break;
+        LT_UNROLL(MEETINGS)
+        for (int j = 0; j < MEETINGS; j++) {
+            scale[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2));
+            theirs[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2 + 1));
+            part[j] = lt_bits_f32(lt_ld32_fresh(partial + (size_t)j * OUTPUTS + i));
+        }
+        largest = scale[0];
+        LT_UNROLL(MEETINGS)
+        for (int j = 1; j < MEETINGS; j++) largest = larger(scale[j], largest);
+        LT_UNROLL(MEETINGS)
+        for (int j = 0; j < MEETINGS; j++) {
+            scale[j] = lt_exp(scale[j] - largest);
+            sum = fmaf(scale[j], theirs[j], sum);
+            value = fmaf(scale[j], part[j], value);
+        }
+        y[(size_t)(group * GROUP + h) * D + slice * COLUMNS + column] =
+            lt_f32_bf16(value * (sum == 0.0f ? 0.0f : 1.0f / sum));
     }
 }
 
@@ -318,30 +406,36 @@ LT_DEV void give_stats(float4 (*stats)[GROUP], const float *largest, float (*tot
 LT_DEV void weigh_parts(float (*weight)[4 * RANKS], float2 *all, float4 (*stats)[GROUP], int octet)
 {
     const int lane = threadIdx.x % 32, h = octet * 8 + lane / 4, t = lane % 4;
-    float scale[RANKS], theirs[RANKS], largest = LEAST_F32, sum = 0.0f;
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) {
-        const int r = k * 4 + t, there = r < CLUSTER;
-        scale[k] = there ? stats[r][h].x : LEAST_F32;
-        theirs[k] = there ? stats[r][h].y : 0.0f;
-        largest = larger(scale[k], largest);
-    }
-    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
-    largest = larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) {
-        scale[k] = lt_exp(scale[k] - largest);
-        sum = fmaf(scale[k], theirs[k], sum);
-    }
-    sum += lt_shfl_xor_f32(ALL, sum, 1);
-    sum += lt_shfl_xor_f32(ALL, sum, 2);
-    const float share = sum == 0.0f ? 0.0f : 1.0f / sum;
+    float scale[RANKS], largest;
+    const float sum = find_scales(scale, &largest, stats, h);
+    if (t == 0) all[h].x = largest, all[h].y = sum;
+    const float share = 1.0f;
     LT_UNROLL(RANKS)
     for (int k = 0; k < RANKS; k++) weight[h][k * 4 + t] = scale[k] * share;
 }
 
+// The parts' shares of an output: r and r + 8, these with r + 4 and r + 12, then all: as where a block has some parts.
+LT_DEV float meet(const float *weight, const float *shares)
+{
+    float all = 0.0f;
+    LT_UNROLL(4)
+    for (int b = 0; b < 4; b++) {
+        float four = 0.0f;
+        LT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            float two = 0.0f;
+            LT_UNROLL(2)
+            for (int r = b + 4 * i; r < CLUSTER; r += 8) two = fmaf(weight[r], shares[r * SHARE], two);
+            four += two;
+        }
+        all += four;
+    }
+    return all;
+}
+
 LT_KERNEL(THREADS, 1)
-mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
+LT_CLUSTER(CLUSTER)
+mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table, float *partial, float *sums, u32 *arrived)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
@@ -351,14 +445,15 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y,
     float *const shares = (float *)(latents + MOST * TILE * ROW);
     u8 *const queries = (u8 *)(shares + CLUSTER * SHARE);
     u32 *const p = (u32 *)(queries + GROUP * QUERY);
-    LT_SHARED2(float, most, WARPS, GROUP);      // of each warp's tokens: largest z
-    LT_SHARED2(float, total, WARPS, GROUP);     // sum of exp
+    LT_SHARED2(float, most, MOST, GROUP);       // of the tiles: largest z
+    LT_SHARED2(float, total, MOST, GROUP);      // sum of exp
+    LT_SHARED1(u32, alive, MOST);               // tokens that are not skipped
     LT_SHARED2(float4, stats, CLUSTER, GROUP);  // of the parts: largest z, sum of exp
     LT_SHARED2(float, weight, GROUP, 4 * RANKS);
     LT_SHARED1(float2, all, GROUP);             // of the cluster
     LT_SHARED1(float, unit, GROUP);             // of z
     LT_SHARED1(u64, given, 2);                  // count what the cluster gives: stats, shares
-    float dot[TURNS][OCTETS][2][4] = {0}, z[TURNS][OCTETS][4], largest[OCTETS];
+    float dot[TURNS][OCTETS][2][4] = {0};
     u32 query[OCTETS][8 * UNITS], live[TURNS];
     uint4 asked[TAKERS][ASKED];
 
@@ -379,8 +474,11 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y,
     }
     LT_UNROLL(TAKERS)
     for (int k = 0; k < TAKERS; k++) ask_query(asked[k], q + (size_t)m * HEADS * D, group, k * WARPS + warp);
-    lt_cp_wait(0);
-    __syncthreads();
+    if (IN_SHARED) {
+        __syncwarp();  // or the assembler asks for ids behind the wait
+        lt_cp_wait(0);
+        __syncthreads();
+    }
     LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
     const e4m3 *from[TURNS][TILE / LINES];
@@ -410,10 +508,18 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y,
         const int h = k * WARPS + warp;
         if (h >= GROUP) break;
         const float undo = keep_query(queries + h * QUERY, asked[k]);
-        if (lane == 0) unit[h] = undo * 0x1.000000p-3f;
+        if (lane == 0) unit[h] = undo * 0x1.a20bd8p-4f;
+    }
+    if (threadIdx.x == 0) {
+        lt_mbar_init(given, 1);
+        lt_mbar_init(given + 1, 1);
+        lt_mbar_expect(given, CLUSTER * GROUP * 16);
+        lt_mbar_expect(given + 1, CLUSTER * SHARE * 4);
+        lt_mbar_fence();
     }
     __syncthreads();
     if (slot < 0) return;
+    lt_cluster_begin();
     lt_cp_wait(0);
     __syncwarp();
     LT_UNROLL(1)
@@ -425,16 +531,24 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y,
             if (tile < count) dot_panel(dot[k], latents + tile * TILE * ROW, query, i);
         }
     }
-    find_largest(z, most, dot, unit, live, count);
+    LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) {
+        const int tile = k * WARPS + warp;
+        if (tile >= count) break;
+        keep_z(p, most[tile], alive + tile, dot[k], unit, live[k], tile);
+    }
     __syncthreads();
-    keep_p(p, largest, total, z, most, live, count);
+    LT_UNROLL(1)
+    for (int i = warp; i < OCTETS * count; i += WARPS)
+        keep_p(p, total[i / OCTETS], most, alive[i / OCTETS], i % OCTETS, i / OCTETS, 0, count);
     __syncthreads();
-    if (warp == WARPS - 1) give_stats(stats, largest, total, given);
+    lt_cluster_wait();
+    if (warp == WARPS - 1) give_stats(stats, most, total, count, given);
     LT_UNROLL(1)
     for (int span = warp; span < SPANS; span += WARPS) {
         const int column = span * 32 + g * 4;
         float sum[2][OCTETS][4] = {0};
-        weigh(sum, latents, p, slice * COLUMNS + column, count);
+        weigh(sum, latents + slice * COLUMNS + column, p, 0, count);
         LT_UNROLL(OCTETS * 2)
         for (int i = 0; i < OCTETS * 2; i++) {
             const int head = i / 2 * 8 + 2 * t + i % 2;
@@ -442,21 +556,29 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(bf16 *y,
         }
     }
     if (warp == WARPS - 1) {
-        __syncwarp();
+        lt_mbar_wait(given, 0);
         LT_UNROLL(OCTETS)
         for (int n = 0; n < OCTETS; n++) weigh_parts(weight, all, stats, n);
     }
     __syncthreads();
+    lt_mbar_wait(given + 1, 0);
+    const size_t meeting = ((size_t)m * gridDim.y + blockIdx.y) * MEETINGS + blockIdx.x / CLUSTER;
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < SHARE; i += THREADS) {
         const int at = part_of() * SHARE + i, h = at / COLUMNS;
         if (group * GROUP + h >= HEADS) break;
-        float value = 0.0f;
-        LT_UNROLL(CLUSTER)
-        for (int r = 0; r < CLUSTER; r++) value = fmaf(weight[h][r], shares[r * SHARE + i], value);
-        to[(size_t)(group * GROUP + h) * D + slice * COLUMNS + at % COLUMNS] = lt_f32_bf16(value);
+        const float value = meet(weight[h], shares + i);
+        partial[meeting * OUTPUTS + at] = value;
+        if (at % COLUMNS == 0 || i == 0) {
+            sums[((meeting * CLUSTER + part_of()) * GROUP + h) * 2] = all[h].x;
+            sums[((meeting * CLUSTER + part_of()) * GROUP + h) * 2 + 1] = all[h].y;
+        }
     }
+    const size_t first = ((size_t)m * gridDim.y + blockIdx.y) * MEETINGS;
+    if (!lt_last_block(arrived + ((size_t)m * gridDim.y + blockIdx.y) * CLUSTER + part_of(), MEETINGS)) return;
+    clusters_meet(to, partial + first * OUTPUTS + part_of() * SHARE, sums + (first * CLUSTER + part_of()) * GROUP * 2,
+                  group, slice);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(float **)a[7], *(float **)a[8], *(u32 **)a[9]); }
 #endif

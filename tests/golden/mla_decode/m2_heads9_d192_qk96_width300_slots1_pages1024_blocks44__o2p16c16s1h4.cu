@@ -1,0 +1,569 @@
+/* family mla_decode rev 4, shape m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44, variant o2p16c16s1h4, class mma.f16_16_16 */
+// As mla_decode, for rows that fill the device: a block has HELD of the PARTS, with all columns, and adds up its own
+// shares before the cluster meets. Its tiles have places in shared memory, those of parts c and c + 1 every other one.
+// Of four parts the last two come first: z and p are made of them, then of the first two, whose latents stay for y.
+// When y is done with one of these, its places get the latents of one of the last two again.
+enum { M = 2, HEADS = 9, D = 192, QK = 96, WIDTH = 300, SLOTS = 1, PAGES = 1024, BLOCKS = 44, OCTETS = 2, PARTS = 16, CLUSTER = 16, SLICES = 1, HELD = 4 };
+enum {
+    TILE = 16,                             // tokens
+    GROUP = 8 * OCTETS,                    // heads
+    MET = CLUSTER,                         // parts that meet
+    MEMBERS = CLUSTER / HELD,              // blocks of a cluster
+    HALVES = HELD / 2,
+    TILES = (WIDTH + TILE - 1) / TILE,     // place s of half h has tile 8 s + 4 h + the block's rank
+    MOST = (TILES + PARTS - 1) / PARTS,    // tiles of a part
+    LEAST = TILES / PARTS,
+    STEP = 2,                              // from one to the next
+    AT_ONCE = 3,                           // in line in y
+    PLACES = (TILES + 7) / 8,
+    REST = (TILES - 4 + 7) / 8,            // places of the second half
+    HEAD = ((HALVES == 2 ? PLACES + REST : PLACES) | 1) * TILE,  // words between heads' p
+    SPANS = D / 32,                        // of a warp's columns
+    LIMIT = HELD * OCTETS > 4 ? 16 : 20,   // warps that have the registers
+    WARPS = PLACES < SPANS ? SPANS : PLACES < LIMIT ? PLACES : LIMIT,
+    EXTRA = PLACES > WARPS,                // places of a warp besides its own
+    TURNS = EXTRA + HALVES,                // tiles of a warp
+    TAKERS = (GROUP + WARPS - 1) / WARPS,  // queries that a warp brings
+    OUTPUTS = GROUP * D,
+    SHARE = OUTPUTS / MEMBERS,
+    THREADS = 32 * WARPS
+};
+// Latents, queries, z, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST
+// to MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, HEAD words between heads' p,
+// MET parts that meet in a cluster.
+enum {
+    ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
+    QUERY = 2 * D + 32,                    // bytes between queries
+    PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
+    LINES = 512 / PANEL,                   // tokens that a warp loads at once
+    UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
+    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together
+    STAGE = D / PANEL / STAGES,            // panels
+    ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
+    RANKS = (MET + 3) / 4,                 // parts that a lane looks at
+    IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence
+};
+#define ALL 0xffffffffu
+#define LEAST_F32 -0x1.fffffep127f
+// Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
+enum { PAGE = 64 };
+
+// Below 0: no such sequence, page or block. Without a branch around the load, so that several can be on their way.
+LT_DEV int page_block(const i32 *block_table, int slot, int page)
+{
+    const int is_there = slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES;
+    const int block = block_table[is_there ? (size_t)slot * PAGES + page : 0];
+    return is_there && block < BLOCKS ? block : -1;
+}
+// Numbers up to `largest` as f16: f16_scale(e) is the power of two that brings them to 2^14 .. 2^15, where f16 keeps 11
+// bits of all that matter, and f16_undo(e) takes them back. Infinity and NaN stay what they are.
+LT_DEV int f16_exponent(float largest)
+{
+    const int e = lt_f32_bits(largest) >> 23;
+    return e < 15 ? 15 : e > 254 ? 254 : e;
+}
+
+LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
+LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
+
+LT_DEV float larger(float a, float b) { return a > b ? a : b; }
+
+// table: in shared memory where that is IN_SHARED.
+LT_DEV int find_block(const i32 *table, int slot, int page)
+{
+    if (!IN_SHARED) return page_block(table, slot, page);
+    return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES && table[page] < BLOCKS ? table[page] : -1;
+}
+
+// The cache's row of token lane % 16 of a tile, of another one where that is skipped; live: which are not.
+LT_DEV int find_row(u32 *live, int id, const i32 *table, int slot, int position)
+{
+    const int block = find_block(table, slot, id < 0 || id > position ? -1 : id / PAGE);
+    const int row = block < 0 ? 0 : block * PAGE + id % PAGE;
+    *live = lt_ballot(ALL, block >= 0) & 0xffff;
+    const int other = (int)lt_shfl_u32(ALL, (u32)row, (lt_ffs(*live) - 1) & 15);
+    return block < 0 ? other : row;
+}
+
+// A panel of a tile; from: the lane's rows.
+LT_DEV void load_panel(u8 *latents, const e4m3 *const *from, int panel)
+{
+    const int lane = threadIdx.x % 32, token = lane / (PANEL / 16), at = panel * PANEL + lane % (PANEL / 16) * 16;
+    LT_UNROLL(TILE / LINES)
+    for (int k = 0; k < TILE / LINES; k++) lt_cp_async16(latents + (k * LINES + token) * ROW + at, from[k] + at);
+}
+
+// Zeros for a tile, all of whose tokens are skipped.
+LT_DEV void clear_tile(u8 *latents)
+{
+    uint4 zero;
+    zero.x = zero.y = zero.z = zero.w = 0;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x % 32; i < D; i += 32) lt_st128(latents + i / (D / 16) * ROW + i % (D / 16) * 16, zero);
+}
+
+// Where unit i of a query is: eight lanes that read one of each quarter of a panel of two heads meet every bank once.
+LT_DEV int query_at(int i) { return (i ^ i / (4 * UNITS) % 2) * 16; }
+
+// Head h of the group; zeros where there is none. A warp calls.
+LT_DEV void ask_query(uint4 *to, const bf16 *q, int group, int h)
+{
+    LT_UNROLL(ASKED)
+    for (int k = 0; k < ASKED; k++) {
+        const int i = k * 32 + threadIdx.x % 32;
+        to[k].x = to[k].y = to[k].z = to[k].w = 0;
+        if (i < D / 8 && h < GROUP && group * GROUP + h < HEADS)
+            to[k] = lt_ld128(q + (size_t)(group * GROUP + h) * D + i * 8);
+    }
+}
+
+LT_DEV u32 scaled(u32 two, float scale) { return lt_pack_f16(lt_bf16lo_f32(two) * scale, lt_bf16hi_f32(two) * scale); }
+
+// It as f16 times a power of two. Returns what undoes the power.
+LT_DEV float keep_query(u8 *to, const uint4 *asked)
+{
+    u32 largest = 0, four[ASKED][4];
+    LT_UNROLL(ASKED)
+    for (int k = 0; k < ASKED; k++) {
+        four[k][0] = asked[k].x, four[k][1] = asked[k].y, four[k][2] = asked[k].z, four[k][3] = asked[k].w;
+        LT_UNROLL(8)
+        for (int i = 0; i < 8; i++) {
+            const u32 v = (i % 2 ? four[k][i / 2] : four[k][i / 2] << 16) & 0x7fff0000;
+            largest = v > largest ? v : largest;
+        }
+    }
+    const int e = f16_exponent(lt_bits_f32(lt_redux_max(largest)));
+    LT_UNROLL(ASKED)
+    for (int k = 0; k < ASKED; k++) {
+        const int i = k * 32 + threadIdx.x % 32;
+        uint4 v;
+        v.x = scaled(four[k][0], f16_scale(e)), v.y = scaled(four[k][1], f16_scale(e));
+        v.z = scaled(four[k][2], f16_scale(e)), v.w = scaled(four[k][3], f16_scale(e));
+        if (i < D / 8) lt_st128(to + query_at(i), v);
+    }
+    return f16_undo(e);
+}
+
+// A panel of head g of each octet: columns PANEL / 4 t .. of it.
+LT_DEV void take_queries(u32 (*to)[8 * UNITS], const u8 *queries, int panel)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    LT_UNROLL(OCTETS * 2 * UNITS)
+    for (int i = 0; i < OCTETS * 2 * UNITS; i++) {
+        const int n = i / (2 * UNITS), unit = i % (2 * UNITS);
+        const uint4 v = lt_ld128(queries + (n * 8 + g) * QUERY + query_at((panel * 4 + t) * 2 * UNITS + unit));
+        u32 *const four = to[n] + unit * 4;
+        four[0] = v.x, four[1] = v.y, four[2] = v.z, four[3] = v.w;
+    }
+}
+
+// Adds a panel's products with the queries: tokens g and g + 8, heads 2 t and 2 t + 1 of each octet.
+LT_DEV void dot_panel(float (*dot)[2][4], const u8 *latents, const u32 (*query)[8 * UNITS], int panel)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const u8 *const at = latents + g * ROW + panel * PANEL + t * (16 * UNITS);
+    LT_UNROLL(UNITS)
+    for (int j = 0; j < UNITS; j++) {
+        const uint4 first = lt_ld128(at + j * 16), second = lt_ld128(at + 8 * ROW + j * 16);
+        const u32 upper[4] = {first.x, first.y, first.z, first.w};
+        const u32 lower[4] = {second.x, second.y, second.z, second.w};
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const u32 a[4] = {lt_e4m3x2_f16x2(upper[i]), lt_e4m3x2_f16x2(lower[i]), lt_e4m3x2hi_f16x2(upper[i]),
+                              lt_e4m3x2hi_f16x2(lower[i])};
+            LT_UNROLL(OCTETS)
+            for (int n = 0; n < OCTETS; n++)
+                lt_mma_m16n8k16_f16(dot[n][i % 2], a, query[n] + (j * 4 + i) * 2, dot[n][i % 2]);
+        }
+    }
+}
+
+// p of a lane's two heads and one token becomes p of two tokens and one head: 2 t where g is even, else 2 t + 1. to:
+// that head's p in the tile; of its tokens 2 i, 2 i + 1, 2 i + 8 and 2 i + 9 four words have the upper parts of the
+// first two and of the others, and the lower parts.
+LT_DEV void keep_weights(u32 *to, const float *e, int odd)
+{
+    u32 both[2];
+    LT_UNROLL(2)
+    for (int i = 0; i < 2; i++) both[i] = lt_pack_f16(e[i], e[i] - lt_f16_f32(lt_f32_f16(e[i])));
+    const u32 other = lt_shfl_xor_u32(ALL, odd ? both[0] : both[1], 4), own = odd ? both[1] : both[0];
+    const u32 first = odd ? other : own, second = odd ? own : other;
+    to[0] = lt_byte_perm(first, second, 0x5410);
+    to[2] = lt_byte_perm(first, second, 0x7632);
+}
+
+// Where a lane has its four z of an octet and a tile, heads 2 t and 2 t + 1 of tokens g and g + 8, until there is p.
+LT_DEV u32 *place_of_z(u32 *p, int octet, int tile)
+{
+    const int lane = threadIdx.x % 32;
+    return p + (octet * 8 + lane / 4) * HEAD + tile * TILE + lane % 4 * 4;
+}
+
+// z of a tile, of tokens that are skipped the least; most: of its tokens the largest; alive: the live ones.
+LT_DEV void keep_z(u32 *p, float *most, u32 *alive, float (*dot)[2][4], const float *unit, u32 live, int tile)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    if (lane == 0) *alive = live;
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        float two[2] = {LEAST_F32, LEAST_F32}, z[4];
+        uint4 four;
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const float all = (dot[n][0][j] + dot[n][1][j]) * unit[n * 8 + 2 * t + j % 2];
+            z[j] = live >> (g + j / 2 * 8) & 1 ? all : LEAST_F32;
+            two[j % 2] = larger(z[j], two[j % 2]);
+        }
+        four.x = lt_f32_bits(z[0]), four.y = lt_f32_bits(z[1]), four.z = lt_f32_bits(z[2]), four.w = lt_f32_bits(z[3]);
+        lt_st128(place_of_z(p, n, tile), four);
+        LT_UNROLL(6)
+        for (int i = 0; i < 6; i++) two[i % 2] = larger(lt_shfl_xor_f32(ALL, two[i % 2], 4 << i / 2), two[i % 2]);
+        if (g == 0) most[n * 8 + 2 * t] = two[0], most[n * 8 + 2 * t + 1] = two[1];
+    }
+}
+
+// The largest z of head h of a part, whose tiles are from place first to count.
+LT_DEV float part_largest(float (*most)[GROUP], int first, int count, int h)
+{
+    float largest = LEAST_F32;
+    LT_UNROLL((MOST + 3) / 4)
+    for (int i = 0; i < (MOST + 3) / 4; i++) {
+        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
+        if (place < count) largest = larger(most[place][h], largest);
+    }
+    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
+    return larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
+}
+
+// And the sum of its p.
+LT_DEV uint4 part_stats(float (*most)[GROUP], float (*total)[GROUP], int first, int count, int h)
+{
+    uint4 both;
+    float sum = 0.0f;
+    LT_UNROLL((MOST + 3) / 4)
+    for (int i = 0; i < (MOST + 3) / 4; i++) {
+        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
+        if (place < count) sum += total[place][h];
+    }
+    sum += lt_shfl_xor_f32(ALL, sum, 1);
+    sum += lt_shfl_xor_f32(ALL, sum, 2);
+    both.x = lt_f32_bits(part_largest(most, first, count, h)), both.y = lt_f32_bits(sum), both.z = both.w = 0;
+    return both;
+}
+
+// p of an octet and a tile, with its part's largest z; total: of its tokens the sum.
+LT_DEV void keep_p(u32 *p, float *total, float (*most)[GROUP], u32 live, int octet, int tile, int first, int count)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const uint4 four = lt_ld128(place_of_z(p, octet, tile));
+    const float z[4] = {lt_bits_f32(four.x), lt_bits_f32(four.y), lt_bits_f32(four.z), lt_bits_f32(four.w)};
+    __syncwarp();  // p takes the place of z
+    const float largest = part_largest(most, first, count, octet * 8 + g);
+    const float two[2] = {lt_shfl_f32(ALL, largest, 8 * t), lt_shfl_f32(ALL, largest, 8 * t + 4)};
+    float sum[2] = {0};
+    LT_UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        const int is_live = live >> (g + i * 8) & 1;
+        float e[2];
+        LT_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            const float all = lt_exp(z[i * 2 + j] - two[j]);
+            e[j] = is_live ? all : 0.0f;
+            sum[j] += e[j];
+        }
+        keep_weights(p + (octet * 8 + 2 * t + g % 2) * HEAD + tile * TILE + g / 2 * 4 + i, e, g % 2);
+    }
+    LT_UNROLL(6)
+    for (int i = 0; i < 6; i++) sum[i % 2] += lt_shfl_xor_f32(ALL, sum[i % 2], 4 << i / 2);
+    if (g == 0) total[octet * 8 + 2 * t] = sum[0], total[octet * 8 + 2 * t + 1] = sum[1];
+}
+
+// The sums of a lane's four columns over a part: sum[i] has columns i and i + 2 of heads 2 t and 2 t + 1 of each octet.
+LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int first, int count)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float low[2][OCTETS][4] = {0};
+    latents += (first * TILE + 2 * t) * ROW, p += g * HEAD + first * TILE + t * 4;
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < MOST; i++) {
+        const int token = i * STEP * TILE;
+        u32 code[4], a[4][2];
+        if (i >= LEAST && first + i * STEP >= count) break;
+        LT_UNROLL(4)
+        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(latents + (token + n / 2 * 8 + n % 2) * ROW);
+        LT_UNROLL(2)
+        for (int k = 0; k < 2; k++) {
+            const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
+            const u32 back = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x7362);
+            a[0][k] = lt_e4m3x2_f16x2(front);
+            a[1][k] = lt_e4m3x2hi_f16x2(front);
+            a[2][k] = lt_e4m3x2_f16x2(back);
+            a[3][k] = lt_e4m3x2hi_f16x2(back);
+        }
+        LT_UNROLL(OCTETS)
+        for (int n = 0; n < OCTETS; n++) {
+            const uint4 weight = lt_ld128(p + n * 8 * HEAD + token);
+            const u32 high_p[2] = {weight.x, weight.y}, low_p[2] = {weight.z, weight.w};
+            LT_UNROLL(2)
+            for (int k = 0; k < 2; k++) {
+                const u32 rows[4] = {a[k][0], a[k + 2][0], a[k][1], a[k + 2][1]};
+                lt_mma_m16n8k16_f16(sum[k][n], rows, high_p, sum[k][n]);
+                lt_mma_m16n8k16_f16(low[k][n], rows, low_p, low[k][n]);
+            }
+        }
+    }
+    LT_UNROLL(OCTETS * 8)
+    for (int i = 0; i < OCTETS * 8; i++) sum[i / 4 % 2][i / 8][i % 4] += low[i / 4 % 2][i / 8][i % 4];
+}
+
+// What the parts' p of head h are multiplied by, so that they have one largest z. Returns the sum of all p.
+LT_DEV float find_scales(float *scale, float *largest, float4 (*stats)[GROUP], int h)
+{
+    const int t = threadIdx.x % 4;
+    float theirs[RANKS], all = LEAST_F32, sum = 0.0f;
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) {
+        const int r = k * 4 + t, there = r < MET;
+        scale[k] = there ? stats[r][h].x : LEAST_F32;
+        theirs[k] = there ? stats[r][h].y : 0.0f;
+        all = larger(scale[k], all);
+    }
+    all = larger(lt_shfl_xor_f32(ALL, all, 1), all);
+    all = larger(lt_shfl_xor_f32(ALL, all, 2), all);
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) {
+        scale[k] = lt_exp(scale[k] - all);
+        sum = fmaf(scale[k], theirs[k], sum);
+    }
+    sum += lt_shfl_xor_f32(ALL, sum, 1);
+    *largest = all;
+    return sum + lt_shfl_xor_f32(ALL, sum, 2);
+}
+
+LT_DEV int rank_of(void) { return (int)(blockIdx.x % MEMBERS); }
+
+// The part of number c of the block's.
+LT_DEV int part_of(int c) { return rank_of() + 8 * (c % 2) + 4 * (c / 2); }
+
+// Places of a half that have a tile.
+LT_DEV int places_of(int half) { return (TILES - rank_of() - 4 * half + 7) / 8; }
+
+// A stage of the columns of a tile; row: the cache's row of token lane % 16.
+LT_DEV void load_stage(u8 *latents, const e4m3 *cache, int row, int stage)
+{
+    const e4m3 *from[TILE / LINES];
+    LT_UNROLL(TILE / LINES)
+    for (int j = 0; j < TILE / LINES; j++)
+        from[j] = cache + (size_t)lt_shfl_u32(ALL, (u32)row, j * LINES + (int)(threadIdx.x % 32) / (PANEL / 16)) * D;
+    LT_UNROLL(STAGE)
+    for (int i = 0; i < STAGE; i++) load_panel(latents, from, stage * STAGE + i);
+}
+
+// Adds the products of a stage.
+LT_DEV void dot_stage(float (*dot)[2][4], const u8 *latents, const u8 *queries, int stage)
+{
+    LT_UNROLL(1)
+    for (int i = stage * STAGE; i < (stage + 1) * STAGE; i++) {
+        u32 query[OCTETS][8 * UNITS];
+        take_queries(query, queries, i);
+        dot_panel(dot, latents, query, i);
+    }
+}
+
+// A part's largest z and sum of p to all of the cluster. A warp calls.
+LT_DEV void give_stats(float4 (*stats)[GROUP], float (*most)[GROUP], float (*total)[GROUP], int first, int count,
+                       u64 *given)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    LT_UNROLL(1)
+    for (int n = 0; n < OCTETS; n++) {
+        const uint4 both = part_stats(most, total, first, count, n * 8 + g);
+        LT_UNROLL((MEMBERS + 3) / 4)
+        for (int k = t; k < MEMBERS; k += 4) lt_cluster_give128(*stats + n * 8 + g, k, both, given);
+    }
+}
+
+// What the parts' shares of head g are weighted by. A warp calls.
+LT_DEV void weigh_parts(float (*weight)[MET], float4 (*stats)[GROUP], int octet)
+{
+    const int lane = threadIdx.x % 32, h = octet * 8 + lane / 4, t = lane % 4;
+    float scale[RANKS], largest;
+    const float sum = find_scales(scale, &largest, stats, h), share = sum == 0.0f ? 0.0f : 1.0f / sum;
+    LT_UNROLL(RANKS)
+    for (int k = 0; k < RANKS; k++) weight[h][k * 4 + t] = scale[k] * share;
+}
+
+LT_KERNEL(THREADS, 1)
+LT_CLUSTER(MEMBERS)
+mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int group = blockIdx.y, m = blockIdx.z, rank = rank_of();
+    bf16 *const to = y + (size_t)m * HEADS * D;
+    LT_DYN_SHARED(u8, latents);
+    float *const shares = (float *)latents;  // when y is done
+    u32 *const p = (u32 *)(latents + PLACES * TILE * ROW);
+    u8 *const queries = (u8 *)(p + (IN_SHARED && PAGES > GROUP * HEAD ? PAGES : GROUP * HEAD));
+    LT_SHARED2(float, most, HALVES * PLACES, GROUP);   // of the tiles: largest z
+    LT_SHARED2(float, total, HALVES * PLACES, GROUP);  // sum of exp
+    LT_SHARED2(float4, stats, PARTS, GROUP);           // of the parts: largest z, sum of exp
+    LT_SHARED2(float, weight, GROUP, MET);
+    LT_SHARED1(u32, alive, HALVES * PLACES);           // tokens of the tiles that are not skipped
+    LT_SHARED1(float, unit, GROUP);                    // of z
+    LT_SHARED1(u64, given, 2);                         // count what the cluster gives: stats, shares
+    u32 live[TURNS];
+    int row[TURNS];
+    uint4 asked[TAKERS][ASKED];
+    u8 *const own = latents + warp * TILE * ROW, *const extra = own + WARPS * TILE * ROW;
+
+    const int slot = slots[m], position = positions[m];
+    i32 *const table = (i32 *)p;             // before z
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < PAGES / 4; i += THREADS)
+        if (SLOTS == 1 || (u32)slot < SLOTS)
+            lt_cp_async16(table + i * 4, block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i * 4);
+    lt_cp_commit();
+    lt_pdl_wait();
+    lt_pdl_launch();
+    LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) {
+        const int place = warp + (k < HALVES ? 0 : WARPS), half = k < HALVES ? HALVES - 1 - k : 0;
+        const int at = (8 * place + 4 * half + rank) * TILE + lane % TILE;
+        row[k] = at < WIDTH ? ids[(size_t)m * WIDTH + at] : -1;
+    }
+    LT_UNROLL(TAKERS)
+    for (int k = 0; k < TAKERS; k++) ask_query(asked[k], q + (size_t)m * HEADS * D, group, k * WARPS + warp);
+    if (IN_SHARED) {
+        __syncwarp();  // or the assembler asks for ids behind the wait
+        lt_cp_wait(0);
+        __syncthreads();
+    }
+    LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
+    LT_UNROLL(STAGES)
+    for (int j = 0; j < STAGES; j++) {
+        if (live[0] != 0) load_stage(own, cache, row[0], j);
+        if (EXTRA && live[TURNS - 1] != 0) load_stage(extra, cache, row[TURNS - 1], j);
+        lt_cp_commit();
+    }
+    LT_UNROLL(TAKERS)
+    for (int k = 0; k < TAKERS; k++) {
+        const int h = k * WARPS + warp;
+        if (h >= GROUP) break;
+        const float undo = keep_query(queries + h * QUERY, asked[k]);
+        if (lane == 0) unit[h] = undo * 0x1.a20bd8p-4f;
+    }
+    if (threadIdx.x == 0) {
+        lt_mbar_init(given, 1);
+        lt_mbar_init(given + 1, 1);
+        lt_mbar_expect(given, PARTS * GROUP * 16);
+        lt_mbar_expect(given + 1, MEMBERS * SHARE * 4);
+        lt_mbar_fence();
+    }
+    __syncthreads();
+    if (slot < 0) return;
+    lt_cluster_begin();
+    LT_UNROLL(HALVES)
+    for (int k = 0; k < HALVES; k++) {
+        const int half = HALVES - 1 - k;
+        if (EXTRA && half == 0 && warp + WARPS < places_of(0)) {  // while the first half comes
+            float more[OCTETS][2][4] = {0};
+            lt_cp_wait(HALVES == 2 ? STAGES : 0);
+            if (live[TURNS - 1] == 0) clear_tile(extra);
+            __syncwarp();
+            LT_UNROLL(1)
+            for (int j = 0; j < STAGES; j++) dot_stage(more, extra, queries, j);
+            keep_z(p, most[warp + WARPS], alive + warp + WARPS, more, unit, live[TURNS - 1], warp + WARPS);
+        }
+        float dot[OCTETS][2][4] = {0};
+        if (warp < places_of(half) && live[k] == 0) clear_tile(own);
+        LT_UNROLL(1)
+        for (int j = 0; j < STAGES; j++) {
+            lt_cp_wait(STAGES - 1);
+            __syncwarp();
+            if (warp < places_of(half)) dot_stage(dot, own, queries, j);
+            __syncwarp();
+            if (half > 0 && live[HALVES - 1] != 0) load_stage(own, cache, row[HALVES - 1], j);
+            lt_cp_commit();
+        }
+        const int tile = half * PLACES + warp;
+        if (warp < places_of(half)) keep_z(p, most[tile], alive + tile, dot, unit, live[k], tile);
+        __syncthreads();
+        LT_UNROLL(1)
+        for (int i = warp; i < OCTETS * places_of(half); i += WARPS) {
+            const int place = i / OCTETS, of = half * PLACES;
+            keep_p(p, total[of + place], most + of, alive[of + place], i % OCTETS, of + place, place % 2,
+                   places_of(half));
+        }
+    }
+    __syncthreads();
+    lt_cluster_wait();
+    if (warp < HELD)
+        give_stats(stats + part_of(warp), most + warp / 2 * PLACES, total + warp / 2 * PLACES, warp % 2,
+                   places_of(warp / 2), given);
+    float all[2][OCTETS][4] = {0}, two[2][OCTETS][4] = {0};
+    LT_UNROLL(1)
+    for (int c = 0; c < HELD; c++) {
+        float sum[2][OCTETS][4] = {0};
+        if (warp < SPANS)
+            weigh(sum, latents + warp * 32 + g * 4, p + c / 2 * PLACES * TILE, c % 2, places_of(c / 2));
+        if (c == 0) {
+            if (warp < OCTETS) {
+                lt_mbar_wait(given, 0);
+                weigh_parts(weight, stats, warp);
+            }
+            __syncthreads();
+        }
+        LT_UNROLL(OCTETS * 8)
+        for (int i = 0; i < OCTETS * 8; i++) {
+            const int k = i / 4 % 2, n = i / 8, j = i % 4;
+            two[k][n][j] = fmaf(weight[n * 8 + 2 * t + j % 2][part_of(c)], sum[k][n][j], two[k][n][j]);
+        }
+        if (HALVES == 1 || c == HELD - 1) continue;
+        if (c == 1) {
+            LT_UNROLL(OCTETS * 8)
+            for (int i = 0; i < OCTETS * 8; i++)
+                all[i / 4 % 2][i / 8][i % 4] = two[i / 4 % 2][i / 8][i % 4], two[i / 4 % 2][i / 8][i % 4] = 0.0f;
+        }
+        lt_cp_wait(0);
+        if (c > 0) __syncthreads();
+        if (warp % 2 == c && warp < places_of(1)) {
+            if (live[0] == 0) clear_tile(own);
+            LT_UNROLL(1)
+            for (int j = 0; j < STAGES && live[0] != 0; j++) load_stage(own, cache, row[0], j);
+            lt_cp_commit();
+        }
+    }
+    lt_cluster_arrive();  // the others may write where latents were
+    LT_UNROLL(OCTETS * 8)
+    for (int i = 0; i < OCTETS * 8; i++) all[i / 4 % 2][i / 8][i % 4] += two[i / 4 % 2][i / 8][i % 4];
+    lt_cluster_wait();
+    LT_UNROLL(OCTETS * 2)
+    for (int i = 0; i < OCTETS * 2; i++) {
+        const int at = (i / 2 * 8 + 2 * t + i % 2) * D + warp * 32 + g * 4, o = i / 2, j = i % 2;
+        uint4 four;
+        four.x = lt_f32_bits(all[0][o][j]);
+        four.y = lt_f32_bits(all[1][o][j]);
+        four.z = lt_f32_bits(all[0][o][j + 2]);
+        four.w = lt_f32_bits(all[1][o][j + 2]);
+        if (warp < SPANS) lt_cluster_give128(shares + rank * SHARE + at % SHARE, at / SHARE, four, given + 1);
+    }
+    lt_mbar_wait(given + 1, 0);
+    LT_UNROLL(2)
+    for (int i = threadIdx.x; i < SHARE; i += THREADS) {
+        const int at = rank * SHARE + i;
+        float value = 0.0f;
+        if (group * GROUP + at / D >= HEADS) break;
+        LT_UNROLL(4)
+        for (int b = 0; b < 4; b++) {
+            float four = 0.0f;
+            LT_UNROLL(2)
+            for (int r = b; r < MEMBERS; r += 4) four += shares[r * SHARE + i];
+            value += four;
+        }
+        to[(size_t)group * OUTPUTS + at] = lt_f32_bf16(value);
+    }
+}
+#ifndef __CUDACC__
+void lt_entry(void **a) { mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4(*(bf16 **)a[0], *(const bf16 **)a[1], *(const e4m3 **)a[2], *(const i32 **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+#endif
