@@ -4,8 +4,8 @@
 -- quantised as w4a4_swiglu_quant does it; down: x is the slot's row. Slots with an id outside
 -- 0 .. EXPERTS-1 write nothing. The floor is the chosen experts' weights, N*K*9/16 bytes each, over
 -- the memory bandwidth: once a slot, or, with join, once for all slots that chose the expert, with
--- the same bits. Where there is no FP4 mma, joined experts' tiles are dealt to a block a
--- multiprocessor, but for swiglu's. The sign of xs is ignored. NaN scales give NaN.
+-- the same bits. Where there is no FP4 mma, joined experts' tiles may be dealt to a block a
+-- multiprocessor. The sign of xs is ignored. NaN scales give NaN.
 local family = require("gen.family")
 local moe = require("gen.moe")
 local tile = require("gen.tile")
@@ -38,19 +38,28 @@ local function unpacks_well(s, v, dev)
     return not stages and (v.late == 1 or tile.count(s.N) == 1) or v.late == 0 and v.tiles > 1
 end
 
+local function dealt_blocks(s, dev) return math.max(dev.sms, moe.slots(s)) end  -- ORDER BLOCKS
+
+-- Bytes of x of a dealing block's readings, and of its tiles' sums where two tiles are least.
+local function dealt_shared(s, v, dev, least)
+    local pairs_of = tile.ceil(moe.slots(s) * tile.count(s.N) // 2, dealt_blocks(s, dev))
+    return NEAR * tile.staged(columns(s, v), s.K, v)
+        + (least == 2 and pairs_of * 2 * columns(s, v) * 64 or 0)
+end
+
 -- 16 or 20 warps of a block that each have shares of K of their own, where registers suffice. A
 -- class has them where it is kept for slots one by one.
-local function deals_well(s, v, dev)
+local function deals_well(s, v, dev, least)
     local is_even = moe.units(s) % (v.split * v.unroll) == 0
     local fits = v.late == 0 or is_even or v.groups == 16 and v.split == 1
     local one = { tiles = 1, split = v.split, unroll = 2, join = 0 }
-    one.groups = 4 // math.min(v.split, 4)
+    one.groups = math.max(4 // math.min(v.split, 4), least)
     local parts = v.split > 1 and v.groups * v.split * (v.late == 1 and 2 or 4) * 128 or 0
     local static = parts + 8 * moe.slots(s) + 1024
     return v.mma == 1 and v.join == 1 and s.M > 1
         and v.tiles == 1 and v.unroll == 2 and v.block == 1
-        and fits and moe.is_kept(s, one, dev) and static <= STATIC_SHARED
-        and NEAR * tile.staged(columns(s, v), s.K, v) + static <= dev.shared
+        and fits and moe.is_kept(s, one, dev, nil, least) and static <= STATIC_SHARED
+        and dealt_shared(s, v, dev, least) + static <= dev.shared
 end
 
 local function kind(v)
@@ -78,7 +87,7 @@ local function is_streamed(s, v, dev, least)
 end
 
 local function keep(s, v, dev)
-    if v.groups > 4 then return deals_well(s, v, dev) end
+    if v.groups > 4 then return deals_well(s, v, dev, 1) end
     return (v.mma == 2 or v.join == 0) and is_streamed(s, v, dev)
 end
 
@@ -86,11 +95,11 @@ local function template(_, v)
     return v.groups > 4 and "w4a4_moe_deal" or TEMPLATES[v.mma]
 end
 
-local function launch(s, v, dev)
+local function launch(s, v, dev, least)
     if v.groups > 4 then
         return {
-            grid = math.max(dev.sms, moe.slots(s)),  -- ORDER BLOCKS
-            block = 32 * v.groups, shared = NEAR * tile.staged(columns(s, v), s.K, v),
+            grid = dealt_blocks(s, dev), block = 32 * v.groups,
+            shared = dealt_shared(s, v, dev, least or 1),
         }
     end
     local l = moe.launch(s, v)
@@ -172,8 +181,12 @@ return {
             { "sw", "f32", { "EXPERTS", 2 } },  -- weight_scale_2 of gate and of up
             { "input_scale", "f32", { 1 } },    -- of q
         },
-        knobs = KNOBS, class = class, template = template, launch = launch,
-        keep = function(s, v, dev) return is_streamed(s, v, dev, 2) end,
+        knobs = KNOBS, class = class, template = template,
+        launch = function(s, v, dev) return launch(s, v, dev, 2) end,
+        keep = function(s, v, dev)
+            if v.groups > 4 then return deals_well(s, v, dev, 2) end
+            return is_streamed(s, v, dev, 2)
+        end,
         work = function(s)
             local w = work(s, s.M)
             w.bytes = w.bytes - moe.slots(s) * (2 * s.N - s.N // 4 - s.N // 32 - 4) + 4

@@ -16,6 +16,7 @@ enum {
     ROWS = COLUMNS,
     BLOCKS = 48,  // ORDER BLOCKS
     NEAR = 2,                     // readings whose tiles a block may have
+    GRAIN = 1,  // tiles that must be one block's
     EVEN = UNITS % (SPLIT * UNROLL) == 0,  // all batches of units are whole
     IS_ODD = K % 128 > 0 && K % 128 <= 64  // the last unit of a tile has one chunk, and padding that is not read
 };
@@ -292,8 +293,8 @@ LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows
     for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
 }
 // A reading of an expert serves up to COLUMNS slots that chose it. Readings lie in the order of their first slots, and
-// the tiles of all of them are cut into BLOCKS equal stretches. There are at least as many blocks as slots, so a block
-// has tiles of two readings at most: NEAR.
+// the tiles of all of them are cut into BLOCKS equal stretches of whole GRAINs. There are at least as many blocks as
+// slots, so a block has tiles of two readings at most: NEAR.
 enum { WORDS = (SLOTS + 31) / 32 };
 typedef struct {
     i32 id[SLOTS], rank[SLOTS];   // rank: slots in front that chose the same expert
@@ -345,10 +346,10 @@ LT_DEV deal deal_tiles(deal_room *room, const i32 *ids, int lane)
         if (WORDS > 1) begins[i] = room->begins[i];
         readings += lt_popc(begins[i]);
     }
-    const int all = readings * ALL_TILES, block = blockIdx.x;
+    const int all = readings * (ALL_TILES / GRAIN), block = blockIdx.x;
     const int each = all / BLOCKS, more = all % BLOCKS;  // the first `more` blocks have one more
-    deal d = {each * block + (block < more ? block : more), 0, 0, {-1, -1}, {0, 0}};
-    d.end = d.first + each + (block < more);
+    deal d = {GRAIN * (each * block + (block < more ? block : more)), 0, 0, {-1, -1}, {0, 0}};
+    d.end = d.first + GRAIN * (each + (block < more));
     d.reading = d.first / ALL_TILES;
     LT_UNROLL(WORDS)
     for (int i = 0; i < WORDS; i++) {
@@ -555,18 +556,20 @@ w4a4_moe_down__m16_topk3_experts9_n48_k704__m1l0t1s2g20u2j1b1(bf16 *y, const u8 
     }
     __syncthreads();
     const int open = end - end % SPLIT;  // the first item of a tile that others have the rest of
-    if (open == end || open < first) return;
-    int other = warp;
-    for (int item = end; item < open + SPLIT; item++) {
-        while (item >= d.first * SPLIT + all * (other + 1) / WARPS) other++;
-        LT_UNROLL(TOTALS)
-        for (int j = 0; j < TOTALS; j++) total[j] += parts[other * SPLIT + item % SPLIT][j * 32 + lane];
+    if (open != end && open >= first) {
+        int other = warp;
+        for (int item = end; item < open + SPLIT; item++) {
+            while (item >= d.first * SPLIT + all * (other + 1) / WARPS) other++;
+            LT_UNROLL(TOTALS)
+            for (int j = 0; j < TOTALS; j++) total[j] += parts[other * SPLIT + item % SPLIT][j * 32 + lane];
+        }
+        const int near = open / (ALL_TILES * SPLIT) != d.reading;
+        const x_rows x_of = near ? of[1] : of[0];
+        const int tile = open / SPLIT % ALL_TILES;
+        const float *scales = sw + (near ? d.expert[1] : d.expert[0]) * SCALES;
+        const float channel = lt_bits_f32(lt_ld32_once(scales + tile * SCALES / ALL_TILES));
+        deal_put(y, total, &x_of, scale_of + near * STAGED, channel, tile, lane);
     }
-    const int near = open / (ALL_TILES * SPLIT) != d.reading, tile = open / SPLIT % ALL_TILES;
-    const x_rows x_of = near ? of[1] : of[0];
-    const float *scales = sw + (near ? d.expert[1] : d.expert[0]) * SCALES;
-    const float channel = lt_bits_f32(lt_ld32_once(scales + tile * SCALES / ALL_TILES));
-    deal_put(y, total, &x_of, scale_of + near * STAGED, channel, tile, lane);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { w4a4_moe_down__m16_topk3_experts9_n48_k704__m1l0t1s2g20u2j1b1(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const u8 **)a[5], *(const e4m3 **)a[6], *(const float **)a[7]); }

@@ -412,14 +412,12 @@ LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
     return nvfp4_scale(lt_bits_f32(lane < 16 ? lower : upper), over);
 }
 
-// A column of the block's tiles 2 * pair and 2 * pair + 1. of_gate, of_up: factors of the sums; slot: the column's, and
-// where it is below 0 nothing is written; over: 1 / scale.
-LT_DEV void swiglu_finish(u8 *q, e4m3 *qs, float *qgs, float (*room)[ROOM], int pair, int column, int slot,
-                          float of_gate, float of_up, float unscale, float scale, float over, int lane)
+// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written. over:
+// 1 / scale.
+LT_DEV void swiglu_put(u8 *q, e4m3 *qs, float *qgs, float gate, float up, int group, int slot, float scale, float over,
+                       int lane)
 {
-    const int c = lane % 16, tile = pair * 2 + c / 8, group = blockIdx.x * PAIRS + pair;
-    const float gate = swiglu_sum(room, tile, 0, column, c % 8) * unscale * of_gate;
-    const float up = swiglu_sum(room, tile, 1, column, c % 8) * unscale * of_up;
+    const int c = lane % 16;
     const float h = lt_bf16_f32(activated_sums(gate, up));
     const e4m3 of_group = swiglu_scale(h, over, lane);
     const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, scale));
@@ -428,6 +426,16 @@ LT_DEV void swiglu_finish(u8 *q, e4m3 *qs, float *qgs, float (*room)[ROOM], int 
     if (c % 2 == 0) q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
     if (c == 0) qs[(size_t)slot * (N / 32) + group] = of_group;
     if (c == 0 && group == 0) qgs[slot] = scale;
+}
+
+// A column of the block's tiles 2 * pair and 2 * pair + 1. of_gate, of_up: factors of the sums; slot: the column's.
+LT_DEV void swiglu_finish(u8 *q, e4m3 *qs, float *qgs, float (*room)[ROOM], int pair, int column, int slot,
+                          float of_gate, float of_up, float unscale, float scale, float over, int lane)
+{
+    const int c = lane % 16, tile = pair * 2 + c / 8, group = blockIdx.x * PAIRS + pair;
+    const float gate = swiglu_sum(room, tile, 0, column, c % 8) * unscale * of_gate;
+    const float up = swiglu_sum(room, tile, 1, column, c % 8) * unscale * of_up;
+    swiglu_put(q, qs, qgs, gate, up, group, slot, scale, over, lane);
 }
 
 LT_KERNEL(32 * WARPS, BLOCKS)
