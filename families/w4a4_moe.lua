@@ -210,8 +210,7 @@ return {
                 x = function(s, _, random)
                     return random(s.K) < 8 and 1 + random(2) + 8 * random(2) or 0
                 end,
-                xs = function() return 1 end, ws = function() return 1 end,
-                gs = function() return 1 end, sw = function() return 1 end,
+                xs = "ones", ws = "ones", gs = "ones", sw = "ones",
                 input_scale = function() return 0.0073 end, ids = moe.draw_ids,
             },
         },

@@ -20,10 +20,12 @@ local INTEGERS <const> = {  -- the same for small integers, whose sums are exact
     e4m3 = "integers", e2m1x2 = "integers", bf16 = "integers", f16 = "integers", f32 = "integers",
 }
 local SCALES <const> = { scales = true, scale32 = true }
+local FIXED <const> = { zeros = true, ones = true }  -- in both
 
 local function distribution(family, p, integers)
-    local draw = family.check.draw and family.check.draw[p.name] or DRAW[p.ctype]
-    if not integers or type(draw) == "function" then return draw end
+    local asked = family.check.draw and family.check.draw[p.name]
+    local draw = asked or DRAW[p.ctype]
+    if not integers or type(draw) == "function" or FIXED[asked] then return draw end
     return SCALES[draw] and "counts" or INTEGERS[p.ctype] or draw
 end
 
