@@ -1,11 +1,11 @@
 #!/bin/bash
 # times.sh [FOLDER [ROWS..]]: times each shape of times.txt beside its limit, its floor, the card's
 # share of its own floor and the fastest peer, for so many rows (1); a table in Markdown, then what
-# is above its limit or behind its peer. Limits are those of one row; more rows have how many percent
-# they take more than one, where that is timed too (first). FOLDER holds the lathe of `make dist` (default: where this
-# script lies); TABLE stands for times.txt. The variants are those that plans take; those that were
-# never measured at their shape are named. References are computed ahead, on other cores, while the
-# GPU has one kernel at a time.
+# is above its limit or behind its peer. Limits are those of one row; more rows have how many
+# percent they take more than one, where that is timed too (first). FOLDER holds the lathe of
+# `make dist` (default: where this script lies); TABLE stands for times.txt. The variants are those
+# that plans take; those that were never measured at their shape are named. References are computed
+# ahead, on other cores, while the GPU has one kernel at a time.
 set -u
 folder=$(realpath "${1:-$(dirname "$0")}")
 table=$(realpath "${TABLE:-$(dirname "$0")/times.txt}")
@@ -24,8 +24,8 @@ launches() {
     done
 }
 
-# row ONE M TP TARGET LIMIT CARD PEERS: a row of the table from the table of `lathe bench`; ONE: the us
-# of one row at this shape, 0 where they are not known.
+# row ONE M TP TARGET LIMIT CARD PEERS: a row of the table from the table of `lathe bench`; ONE: the
+# us of one row at this shape, 0 where they are not known.
 row() {
     awk -v one="$1" -v m="$2" -v tp="$3" -v target="$4" -v limit="$5" -v card="$6" -v peers="$7" '
         function peer(  list, i, part, name) {
