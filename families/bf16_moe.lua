@@ -26,9 +26,8 @@ local function keep(s, v, dev) return moe.is_kept(s, v, dev, tile.ceil(s.K, CHUN
 -- x_rows: how many rows of x there are.
 local function work(s, x_rows)
     local slots = moe.slots(s)
-    local read = slots < s.EXPERTS and slots or s.EXPERTS
     return {
-        bytes = 2 * read * s.N * s.K + 2 * x_rows * s.K + slots * (2 * s.N + 4),
+        bytes = 2 * moe.chosen(s) * s.N * s.K + 2 * x_rows * s.K + slots * (2 * s.N + 4),
         flops = 2 * slots * s.N * s.K,
     }
 end

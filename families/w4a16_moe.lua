@@ -15,9 +15,9 @@ local function class(_, v) return ("mma.bf16_%d"):format(v.split) end
 -- x_rows: how many rows of x there are.
 local function work(s, x_rows)
     local slots = moe.slots(s)
-    local read = slots < s.EXPERTS and slots or s.EXPERTS
     return {
-        bytes = read * s.N * (codes(s) + scales(s)) + 2 * x_rows * s.K + slots * (2 * s.N + 4),
+        bytes = moe.chosen(s) * s.N * (codes(s) + scales(s)) + 2 * x_rows * s.K
+            + slots * (2 * s.N + 4),
         flops = 2 * slots * s.N * s.K,
     }
 end

@@ -110,9 +110,8 @@ end
 -- x_rows: how many rows of x there are.
 local function work(s, x_rows)
     local slots, row = moe.slots(s), codes(s) + scales(s)
-    local read = slots < s.EXPERTS and slots or s.EXPERTS
     return {
-        bytes = read * s.N * row + x_rows * (row + 4) + slots * (2 * s.N + 4),
+        bytes = moe.chosen(s) * s.N * row + x_rows * (row + 4) + slots * (2 * s.N + 4),
         flops = 2 * slots * s.N * s.K,
     }
 end

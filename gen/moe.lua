@@ -18,6 +18,12 @@ moe.KNOBS = {
 
 function moe.slots(s) return s.M * s.TOPK end
 
+-- Experts that M rows choose, TOPK each, where all are as likely: so many are read.
+function moe.chosen(s)
+    local left = 1 - math.min(s.TOPK / s.EXPERTS, 1)
+    return math.floor(s.EXPERTS * (1 - left ^ s.M) + 0.5)
+end
+
 function moe.units(s) return tile.ceil(s.K, PAIR) end
 
 function moe.serves(s)

@@ -32,6 +32,7 @@ local FIELDS <const> = {  -- in the order of a line
 -- How far a shape may be whose records stand for another's: a factor of four in one size, or of two
 -- in two. What was best for small products is bad for large ones.
 local NEAR <const> = math.log(4) + 1e-9
+local ASIDE <const> = { SLOTS = true, PAGES = true, BLOCKS = true }  -- a cache's room: no time
 local NUMBERS <const> = { us = true, spread = true, floor = true, pass = true, seed = true }
 local RIGHT <const> = { ok = true, dropped = true }  -- proved right and timed
 
@@ -159,11 +160,12 @@ local function fastest(found, family, s, dev, class)
     return best
 end
 
--- How far two shapes are apart: the sum over sizes of |log(a / b)|.
+-- How far two shapes are apart: the sum of |log(a / b)| over sizes that time depends on.
 local function distance(family, a, b)
     local sum = 0.0
     for _, size in ipairs(family.shape) do
-        sum = sum + math.abs(math.log((a[size] + 1) / (b[size] + 1)))
+        local far = math.abs(math.log((a[size] + 1) / (b[size] + 1)))
+        sum = sum + (ASIDE[size] and 0.0 or far)
     end
     return sum
 end

@@ -82,10 +82,27 @@ local function classes(family, known)
     print(count, known:vanished(family, s, DEV))
 end
 
+-- Asks for a shape whose cache has 32 times the room, and for one that keeps more.
+local function room(known)
+    local family = assert(catalog.find(choice.catalog(), "dsa_topk"))
+    local pooled = assert(catalog.find(choice.catalog(), "dsa_pool_keys"))
+    local r = records.key("x", pooled, { M = 1, D = 64, RING = 16, SLOTS = 1, PAGES = 64,
+        BLOCKS = 64 })
+    r.class, r.knobs, r.text, r.status, r.us, r.pass = "any", "one", ("0"):rep(16), "ok", 2.0, 1
+    known:add(assert(records.parse(records.line(r))), "own")
+    say(known:best(pooled, { M = 1, D = 64, RING = 16, SLOTS = 4, PAGES = 2048, BLOCKS = 8192 },
+        DEV))
+    r = records.key("x", family, { M = 1, K = 16, POOLS = 1024 })
+    r.class, r.knobs, r.text, r.status, r.us, r.pass = "any", "p1w8", ("0"):rep(16), "ok", 2.0, 1
+    known:add(assert(records.parse(records.line(r))), "own")
+    say(known:best(family, { M = 1, K = 16, POOLS = 32768 }, DEV))
+end
+
 return function(words)
     local family = assert(catalog.find(choice.catalog(), "w8a8_gemv"))
     local known = records.new("x")
     if words[1] == "classes" then return classes(family, known) or 0 end
+    if words[1] == "room" then return room(known) or 0 end
     steps[words[1]](function(fields) record(family, known, fields) end, function(M, class)
         local s = { M = M, N = 32, K = 4096 }
         assert(shape.fault(family.shape, s) == nil)

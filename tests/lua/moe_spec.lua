@@ -92,3 +92,16 @@ describe("stacked experts", function()
         end
     end)
 end)
+
+describe("experts that rows choose", function()
+    it("are as many as a draw gives on average", function()
+        local moe = require("gen.moe")
+        local function chosen(m, topk, experts)
+            return moe.chosen({ M = m, TOPK = topk, EXPERTS = experts })
+        end
+        assert.same({ 8, 16, 72, 1, 5 }, {
+            chosen(1, 8, 288), chosen(2, 8, 288), chosen(16, 8, 96), chosen(3, 2, 1),
+            chosen(1, 8, 5),
+        })
+    end)
+end)

@@ -44,6 +44,12 @@ describe("a set of records", function()
         }, answers("nearest"))
     end)
 
+    it("finds a cache's room near, however large, and nothing else", function()
+        assert.same({
+            "one 2 nearest m1_d64_ring16_slots1_pages64_blocks64 fma4", "nothing",
+        }, answers("room"))
+    end)
+
     it("has the best of each class that was proved right", function()
         assert.same({
             "mma.f16_1x16 s16p1c0u2o32 9",
