@@ -32,7 +32,7 @@ local FIELDS <const> = {  -- in the order of a line
 -- How far a shape may be whose records stand for another's: a factor of four in one size, or of two
 -- in two. What was best for small products is bad for large ones.
 local NEAR <const> = math.log(4) + 1e-9
-local ASIDE <const> = { SLOTS = true, PAGES = true, BLOCKS = true }  -- a cache's room: no time
+local ROOM <const> = { PAGES = true, BLOCKS = true }  -- sizes of a cache, which cost no time
 local NUMBERS <const> = { us = true, spread = true, floor = true, pass = true, seed = true }
 local RIGHT <const> = { ok = true, dropped = true }  -- proved right and timed
 
@@ -160,14 +160,15 @@ local function fastest(found, family, s, dev, class)
     return best
 end
 
--- How far two shapes are apart: the sum of |log(a / b)| over sizes that time depends on.
+-- How far two shapes are apart, the sum over sizes of |log(a / b)|: those that time depends on, and
+-- the room of caches.
 local function distance(family, a, b)
-    local sum = 0.0
+    local far, room = 0.0, 0.0
     for _, size in ipairs(family.shape) do
-        local far = math.abs(math.log((a[size] + 1) / (b[size] + 1)))
-        sum = sum + (ASIDE[size] and 0.0 or far)
+        local each = math.abs(math.log((a[size] + 1) / (b[size] + 1)))
+        if ROOM[size] then room = room + each else far = far + each end
     end
-    return sum
+    return far, room
 end
 
 -- The other shapes of a family's records, nearest first.
@@ -176,11 +177,13 @@ local function others(self, family, s)
     for text, found in pairs(self.families[key_of(family, records.ALONE)] or {}) do
         local other = text ~= own and shape.parse(family, text)
         if other then
-            list[#list + 1] = { text = text, found = found, far = distance(family, s, other) }
+            local far, room = distance(family, s, other)
+            list[#list + 1] = { text = text, found = found, far = far, room = room }
         end
     end
     table.sort(list, function(a, b)
         if a.far ~= b.far then return a.far < b.far end
+        if a.room ~= b.room then return a.room < b.room end
         return a.text < b.text
     end)
     return list

@@ -83,6 +83,7 @@ time_all() {
         wait "${benches[$i]}"
         exec {turn}>&-
         read -r m tp target limit card peers <<<"${about[$i]}"
+        [ $((i % ${#rows[@]})) != 0 ] || one= # another shape
         [ "$m" != 1 ] || one=$(awk '$1 ~ /__m1_/ { print $2 }' "bench.$i")
         row "${one:-0}" "$m" "$tp" "$target" "$limit" "$card" "$peers" <"bench.$i"
     done

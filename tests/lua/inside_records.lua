@@ -82,20 +82,25 @@ local function classes(family, known)
     print(count, known:vanished(family, s, DEV))
 end
 
--- Asks for a shape whose cache has 32 times the room, and for one that keeps more.
+-- Asks for shapes whose caches have other room than the recorded ones, and for one that keeps more.
 local function room(known)
-    local family = assert(catalog.find(choice.catalog(), "dsa_topk"))
-    local pooled = assert(catalog.find(choice.catalog(), "dsa_pool_keys"))
-    local r = records.key("x", pooled, { M = 1, D = 64, RING = 16, SLOTS = 1, PAGES = 64,
-        BLOCKS = 64 })
-    r.class, r.knobs, r.text, r.status, r.us, r.pass = "any", "one", ("0"):rep(16), "ok", 2.0, 1
-    known:add(assert(records.parse(records.line(r))), "own")
-    say(known:best(pooled, { M = 1, D = 64, RING = 16, SLOTS = 4, PAGES = 2048, BLOCKS = 8192 },
-        DEV))
-    r = records.key("x", family, { M = 1, K = 16, POOLS = 1024 })
-    r.class, r.knobs, r.text, r.status, r.us, r.pass = "any", "p1w8", ("0"):rep(16), "ok", 2.0, 1
-    known:add(assert(records.parse(records.line(r))), "own")
-    say(known:best(family, { M = 1, K = 16, POOLS = 32768 }, DEV))
+    local function add(name, s, knobs, us)
+        local r = records.key("x", assert(catalog.find(choice.catalog(), name)), s)
+        r.class, r.knobs, r.text, r.status = "any", knobs, ("0"):rep(16), "ok"
+        r.us, r.pass = us, 1
+        known:add(assert(records.parse(records.line(r))), "own")
+    end
+    local function ask(name, s)
+        say(known:best(assert(catalog.find(choice.catalog(), name)), s, DEV))
+    end
+    local function keys(pages) return { M = 1, D = 64, RING = 16, SLOTS = 1, PAGES = pages,
+        BLOCKS = pages } end
+    add("dsa_pool_keys", keys(64), "one", 2.0)
+    add("dsa_pool_keys", keys(2048), "one", 3.0)
+    ask("dsa_pool_keys", keys(128))
+    ask("dsa_pool_keys", keys(8192))
+    add("dsa_topk", { M = 1, K = 16, POOLS = 1024 }, "p1w8", 2.0)
+    ask("dsa_topk", { M = 1, K = 16, POOLS = 32768 })
 end
 
 return function(words)

@@ -44,9 +44,10 @@ describe("a set of records", function()
         }, answers("nearest"))
     end)
 
-    it("finds a cache's room near, however large, and nothing else", function()
+    it("finds a cache's room near, the nearest one first, and nothing else so far", function()
         assert.same({
-            "one 2 nearest m1_d64_ring16_slots1_pages64_blocks64 fma4", "nothing",
+            "one 2 nearest m1_d64_ring16_slots1_pages64_blocks64 fma4",
+            "one 3 nearest m1_d64_ring16_slots1_pages2048_blocks2048 fma4", "nothing",
         }, answers("room"))
     end)
 

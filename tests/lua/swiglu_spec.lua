@@ -17,19 +17,27 @@ local function families()
     return catalog.load(read, { "w4a16_gemv.lua", "w4a4_moe.lua" })
 end
 
--- Calls test(knobs, words) for every variant that both families keep at a shape.
+local function words_of(family, s, arch_name, v)
+    local words = {}
+    for i, size in ipairs(family.shape) do words[i] = ("%s=%d"):format(size, s[size]) end
+    return ("%s --arch %s --knobs %s"):format(table.concat(words, " "), arch_name,
+        variant.text(family, v))
+end
+
+-- Calls test(words, plain) for every variant that a family keeps at a shape; plain: the words of
+-- the other family's first one of that class that reads slots one by one.
 local function each_variant(names, s, arch_name, test)
     local all, dev, count = families(), arch.device(arch_name, 1), 0
     local one, other = all.by_name[names[1]], all.by_name[names[2]]
-    local words = {}
-    for i, size in ipairs(one.shape) do words[i] = ("%s=%d"):format(size, s[size]) end
     for _, v in ipairs(variant.kept(one, s, dev)) do
-        if other.keep(s, v, dev) then
-            local knobs = variant.text(one, v)
-            test(knobs, ("%s --arch %s --knobs %s"):format(table.concat(words, " "), arch_name,
-                knobs))
-            count = count + 1
+        local plain
+        for _, w in ipairs(variant.kept(other, s, dev)) do
+            if not plain and (w.join or 0) == 0 and other.class(s, w) == one.class(s, v) then
+                plain = words_of(other, s, arch_name, w)
+            end
         end
+        test(words_of(one, s, arch_name, v), assert(plain, variant.text(one, v)))
+        count = count + 1
     end
     assert(count > 1, shape.text(one, s))
 end
@@ -71,16 +79,16 @@ local function inputs_of_experts(s, words)
     return inputs
 end
 
-local function same_experts(s, words, inputs, knobs)
+local function same_experts(s, words, plain, inputs)
     local scale = { input_scale = { dtype = "F32", shape = { 1 }, data = { 0.01 } } }
-    local sums = golden.run("w4a4_moe.gate_up", words, inputs):tensor("y")
+    local sums = golden.run("w4a4_moe.gate_up", plain, inputs):tensor("y")
     sums.shape = { s.M * s.TOPK, s.N }
     local want = golden.run("w4a4_swiglu_quant", ("M=%d K=%d"):format(s.M * s.TOPK, s.N // 2),
         { x = sums, input_scale = scale.input_scale })
     for name, each in pairs(inputs) do scale[name] = each end
     local got = golden.run("w4a4_moe.swiglu", words, scale)
     for name, other in pairs({ q = "q", qs = "qs", qgs = "gs" }) do
-        same(got:tensor(name).data, want:tensor(other).data, knobs .. " " .. name)
+        same(got:tensor(name).data, want:tensor(other).data, words .. " " .. name)
     end
 end
 
@@ -89,16 +97,16 @@ describe("SwiGLU behind a product", function()
         { M = 16, N = 80, K = 1072 } }) do
         it(("has its bits: w4a16_gemv_swiglu, %d rows"):format(s.M), function()
             local inputs
-            each_variant({ "w4a16_gemv", "w4a16_gemv_swiglu" }, s, "sm_90a", function(knobs, words)
+            each_variant({ "w4a16_gemv_swiglu", "w4a16_gemv" }, s, "sm_90a", function(words, plain)
                 if not inputs then
-                    local drawn = golden.run("w4a16_gemv", words, {})
+                    local drawn = golden.run("w4a16_gemv", plain, {})
                     inputs = inputs_of(drawn, { "x", "w", "ws", "sw" })
                     widen(inputs, drawn:tensor("y").data)
                 end
-                local sums = golden.run("w4a16_gemv", words, inputs):tensor("y")
+                local sums = golden.run("w4a16_gemv", plain, inputs):tensor("y")
                 local want = golden.run("swiglu_clamp", ("M=%d N=%d"):format(s.M, s.N // 2),
                     { x = sums }):tensor("y").data
-                same(golden.run("w4a16_gemv_swiglu", words, inputs):tensor("y").data, want, knobs)
+                same(golden.run("w4a16_gemv_swiglu", words, inputs):tensor("y").data, want, words)
             end)
         end)
     end
@@ -108,10 +116,10 @@ describe("SwiGLU behind a product", function()
         for _, arch_name in ipairs({ "sm_90a", "sm_121a" }) do
             it(("has its bits: w4a4_moe.swiglu, %d rows, %s"):format(s.M, arch_name), function()
                 local inputs
-                each_variant({ "w4a4_moe.gate_up", "w4a4_moe.swiglu" }, s, arch_name,
-                    function(knobs, words)
-                        inputs = inputs or inputs_of_experts(s, words)
-                        same_experts(s, words, inputs, knobs)
+                each_variant({ "w4a4_moe.swiglu", "w4a4_moe.gate_up" }, s, arch_name,
+                    function(words, plain)
+                        inputs = inputs or inputs_of_experts(s, plain)
+                        same_experts(s, words, plain, inputs)
                     end)
             end)
         end

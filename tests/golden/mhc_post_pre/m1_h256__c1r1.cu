@@ -210,6 +210,14 @@ LT_DEV void expect_sums(u64 *given, int rows)
     lt_mbar_expect(given, rows * SLICES * VALUES * 4);
 }
 
+// Of all rows, in front of a barrier: what give_sums reads behind a block's sums. own: [ROWS][ROOM].
+LT_DEV void clear_rest(float *own)
+{
+    LT_UNROLL(ROWS)
+    for (int r = 0; r < ROWS; r++)
+        if (threadIdx.x < ROOM - SUMS) own[r * ROOM + SUMS + threadIdx.x] = 0.0f;
+}
+
 // Four values of a row to one block a thread. parts: [rows][SLICES][VALUES]; own: [rows][ROOM].
 LT_DEV void give_sums(float *parts, const float *own, u64 *given, int rows)
 {
@@ -457,6 +465,7 @@ mhc_post_pre__m1_h256__c1r1(bf16 *xn, float *streams, float *next_post, float *n
     u32 norm_pair = 0;
 
     if (threadIdx.x == 32 * WAITER) expect_sums(given, rows);
+    clear_rest(own[0]);
     lt_cluster_begin();
     if (warp == BALANCER) {
         exps_of(comb[0], mix + m0 * 16, rows, lane);
