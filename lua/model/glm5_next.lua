@@ -133,10 +133,8 @@ end
 
 -- ---- feed-forward ----
 
-local function dense(w, c, layer)
-    local n = w.n
-    w:gemv("MLP_DENSE", "gate_up", "xn", w.recipe.dense, { layer["mlp.gate"], layer["mlp.up"] })
-    w:op("MLP_DENSE", "swiglu_clamp", { M = n.M, N = c.dense_width }, { y = "a", x = "gate_up" })
+local function dense(w, layer)
+    w:swiglu("MLP_DENSE", "a", "xn", w.recipe.dense, { layer["mlp.gate"], layer["mlp.up"] })
     w:gemv("MLP_DENSE", "y", "a", w.recipe.dense, { layer["mlp.down"] })
 end
 
@@ -190,7 +188,7 @@ function glm5_next.circuit(found, formats, rows, capacity)
         w:partial()  -- the last product of a mixer or an FFN: of this rank's heads or columns alone
         w:enter(("L%02d.ffn"):format(i - 1))
         pre(w, layer, "ffn", layer.post_norm)
-        if c.ffns[i] == "dense" then dense(w, c, layer) else moe(w, c, layer) end
+        if c.ffns[i] == "dense" then dense(w, layer) else moe(w, c, layer) end
         w:partial()
     end
     head(w, c, model)
