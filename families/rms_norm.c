@@ -1,5 +1,6 @@
 /* Truth of rms_norm (model.md 4.3), in double, not rounded; codes are those of y as bf16. */
 #include <math.h>
+#include <stdlib.h>
 #include "reference.h"
 #include "runtime/lathe.h"
 
@@ -34,16 +35,16 @@ void lt_reference_rms_norm_part_e4m3(const lt_shape_rms_norm_part_e4m3 *s, doubl
                                      double *sx_magnitude, const uint16_t *x, const uint16_t *w)
 {
     const lt_shape_rms_norm_part part = {.M = s->M, .K = s->K, .STRIDE = s->STRIDE};
+    const lt_shape_w8a8_act_quant row = {.M = 1, .K = s->K};
+    uint16_t *rounded = malloc((size_t)s->K * sizeof *rounded);
+    if (!rounded) return;
     lt_reference_rms_norm_part(&part, y, y_magnitude, x, w);
     for (int64_t m = 0; m < s->M; m++) {
-        float amax = 0, scale;
-        for (int64_t k = 0; k < s->K; k++)
-            amax = fmaxf(amax, fabsf(lt_number_bf16(lt_number_to_bf16((float)y[m * s->K + k]))));
-        scale = fmaxf(amax / 448.0f, 1e-12f);
-        for (int64_t k = 0; k < s->K; k++)
-            q[m * s->K + k] = lt_number_to_e4m3(
-                lt_number_bf16(lt_number_to_bf16((float)y[m * s->K + k])) / scale);
+        float scale;
+        for (int64_t k = 0; k < s->K; k++) rounded[k] = lt_number_to_bf16((float)y[m * s->K + k]);
+        lt_reference_w8a8_act_quant(&row, q + m * s->K, &scale, rounded);
         sx[m] = (double)scale;
         sx_magnitude[m] = 0;
     }
+    free(rounded);
 }

@@ -32,6 +32,7 @@ local function keep(s, v)
 end
 
 local function launch(s, v) return { grid = s.M, block = 32 * v.warps } end
+local function work(s) return { bytes = 4 * s.M * s.K + 2 * s.K, flops = 4 * s.M * s.K } end
 
 local PART <const> = {
     { "y", "bf16", { "M", "K" }, out = true },
@@ -55,8 +56,7 @@ return {
         shape = { "M", "K" },
         serves = serves,
         args = { PART[1], { "x", "bf16", { "M", "K" } }, PART[3] },
-        knobs = KNOBS, class = class, keep = keep, launch = launch,
-        work = function(s) return { bytes = 4 * s.M * s.K + 2 * s.K, flops = 4 * s.M * s.K } end,
+        knobs = KNOBS, class = class, keep = keep, launch = launch, work = work,
 
         check = {
             ulp = 1,
@@ -74,9 +74,8 @@ return {
         shape = { "M", "K", "STRIDE" },
         serves = serves_part,
         args = PART,
-        knobs = KNOBS, class = class, keep = keep, launch = launch,
+        knobs = KNOBS, class = class, keep = keep, launch = launch, work = work,
         template = function() return "rms_norm" end,
-        work = function(s) return { bytes = 4 * s.M * s.K + 2 * s.K, flops = 4 * s.M * s.K } end,
         check = { ulp = 1, samples = PARTS, real = REAL_PART },
     }),
 
@@ -94,7 +93,8 @@ return {
         knobs = KNOBS, class = class, keep = keep, launch = launch,
         template = function() return "rms_norm" end,
         work = function(s)
-            return { bytes = s.M * (5 * s.K + 4) + 2 * s.K, flops = 6 * s.M * s.K }
+            local norm = work(s)
+            return { bytes = norm.bytes + s.M * (s.K + 4), flops = norm.flops + 2 * s.M * s.K }
         end,
         check = {
             ulp = 1, relative = 1e-6, samples = PARTS, real = REAL_PART,
