@@ -1,9 +1,9 @@
 -- bf16 products of the chosen experts (model.md 4.21): slot (m, k) = m * TOPK + k takes expert
--- ids[m,k], y[slot,n] = sum over k of x[k] * w[expert,n,k]. gate_up: N is gate's rows, then up's, x
--- the token's row; down: x is the slot's row. Slots with an id outside 0 .. EXPERTS-1 write
--- nothing. The floor is the chosen experts' weights, 2*N*K bytes each, over the memory bandwidth:
--- once a slot, or, with join, once for all slots that chose the expert, with the same bits. NaN and
--- infinities go through.
+-- ids[m,k], y[slot,n] = sum over k of x[k] * w[expert,n,k]. gate_up: N is gate's rows, then up's,
+-- x the token's row; down: x is the slot's row. Slots with an id outside 0 .. EXPERTS-1 write
+-- nothing. The floor is the weights of as many experts as rows choose on average, 2*N*K bytes
+-- each, over the memory bandwidth; a kernel reads an expert once a slot, or, with join, once for
+-- all slots that chose it, with the same bits. NaN and infinities go through.
 local family = require("gen.family")
 local moe = require("gen.moe")
 local tile = require("gen.tile")

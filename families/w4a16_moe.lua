@@ -1,9 +1,10 @@
 -- W4A16 products of the chosen experts, NVFP4 weights, bf16 activations (the draft layer's,
 -- model.md 4.25): slot (m, k) = m * TOPK + k takes expert ids[m,k], y[slot,n] = sw * sum over k of
 -- x[k] * (w * ws)[expert,n,k]. gate_up: N is gate's rows, then up's, x the token's row; down: x is
--- the slot's row. Slots with an id outside 0 .. EXPERTS-1 write nothing. The floor is the chosen
--- experts' weights, N*K*9/16 bytes each, over the memory bandwidth: once a slot, or, with join,
--- once for all slots that chose the expert, with the same bits. NaN and infinities go through.
+-- the slot's row. Slots with an id outside 0 .. EXPERTS-1 write nothing. The floor is the weights
+-- of as many experts as rows choose on average, N*K*9/16 bytes each, over the memory bandwidth; a
+-- kernel reads an expert once a slot, or, with join, once for all slots that chose it, with the
+-- same bits. NaN and infinities go through.
 local family = require("gen.family")
 local moe = require("gen.moe")
 

@@ -1,11 +1,12 @@
 -- W4A4 products of the chosen experts (model.md 4.21): slot (m, k) = m * TOPK + k takes expert
 -- ids[m,k], y[slot,n] = gs * sw * sum over k of (x * xs)[k] * (w * ws)[expert,n,k], NVFP4 on both
--- sides. gate_up: N is gate's rows, then up's, x the token's row; swiglu: the same, whose SwiGLU is
--- quantised as w4a4_swiglu_quant does it; down: x is the slot's row. Slots with an id outside
--- 0 .. EXPERTS-1 write nothing. The floor is the chosen experts' weights, N*K*9/16 bytes each, over
--- the memory bandwidth: once a slot, or, with join, once for all slots that chose the expert, with
--- the same bits. Where there is no FP4 mma, joined experts' tiles may be dealt to a block a
--- multiprocessor. The sign of xs is ignored. NaN scales give NaN.
+-- sides. gate_up: N is gate's rows, then up's, x the token's row; swiglu: the same, whose SwiGLU
+-- is quantised as w4a4_swiglu_quant does it; down: x is the slot's row. Slots with an id outside 0
+-- .. EXPERTS-1 write nothing. The floor is the weights of as many experts as rows choose on
+-- average, N*K*9/16 bytes each, over the memory bandwidth; a kernel reads an expert once a slot,
+-- or, with join, once for all slots that chose it, with the same bits. Where there is no FP4 mma,
+-- joined experts' tiles are dealt to a block a multiprocessor; of swiglu they need not be. The
+-- sign of xs is ignored. NaN scales give NaN.
 local family = require("gen.family")
 local moe = require("gen.moe")
 local tile = require("gen.tile")

@@ -16,7 +16,7 @@ gemv.KNOBS = {
 
 local function warps(v) return math.max(v.split, WARPS) end
 
--- Has a warp two tiles, a unit of each in flight?
+-- Has a warp two tiles, a unit of each in flight? Of bf16_gemv.cut alone, which has as many TILES.
 local function is_pair(v) return v.unroll == 1 end
 
 -- v as tile.lua asks for it: with the groups of warps of a block, and the tiles of each.

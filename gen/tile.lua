@@ -11,7 +11,7 @@ local PAIR <const> = 128                -- k of a unit of NVFP4: rows of x end w
 local MOST_STAGED <const> = 98304       -- bytes of x: two blocks a multiprocessor
 local SPARE <const> = 1024              -- bytes that the system takes of a block's shared memory
 local HELD <const> = 32                 -- warps of a multiprocessor that find registers: 64
-local HELD_OWN <const> = 40             -- the same with 48, of fp4_own.cut
+local HELD_OWN <const> = 40             -- the same with 48: fp4_own.cut's, of long shares
 
 function tile.ceil(n, d) return (n + d - 1) // d end
 
