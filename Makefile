@@ -130,12 +130,13 @@ $(B)/fault.so: tests/fault/fault.c | setup
 
 # A driver without a GPU: the fake of the C tests, position-independent.
 DRIVER := tests/fault/driver.c tests/cpu/cuda_fake.c runtime/cuda/driver.c runtime/cuda/cubin.c \
-          runtime/bytes.c runtime/err.c runtime/number.c families/rms_norm.c
+          runtime/bytes.c runtime/err.c runtime/number.c families/rms_norm.c \
+          families/w8a8_act_quant.c
 $(B)/driver/libcuda.so.1: $(DRIVER) $(wildcard tests/cpu/cuda_fake.h runtime/*.h runtime/cuda/*.h) \
                           | $(G)/reference.h setup
 	@mkdir -p $(@D)
-	@$(CC) -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) -I. -I$(G) -fPIC -shared $(DRIVER) -o $@ \
-	    -l:libmd.a -lm -ldl
+	@$(CC) -std=gnu11 $(CFLAGS) $(WARN) $(WERROR) -I. -I$(G) -fPIC -shared -Wl,-z,defs \
+	    $(DRIVER) -o $@ -l:libmd.a -lm -ldl
 
 # Fuzzing needs clang with libFuzzer; its programs and what they find lie in $(OUT)/fuzz.
 FUZZC  = clang -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link,address,undefined \
