@@ -1,54 +1,8 @@
 /* cuda.c: the CUDA device over a driver in memory: the table of functions, memory, launches,
- * timing, whose fault an error is, and what happens when any call of the driver fails. */
-#include "cuda_fake.h"
-#include "runtime/device.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define assert_holds(text, part)                                                                   \
-    do {                                                                                           \
-        if (!strstr(text, part)) fail_msg("'%s' does not hold '%s'", text, part);                  \
-    } while (0)
-
-static const lt_cuda_fake_image twice = {
-    .kernel = "twice__n64__w1", .params = 3, .threads = 64, .sm = 90, .exact = true, .shared = 256};
-
-static const lt_param params[] = {{"y", true}, {"x", false}, {"scale", false}};
-
-static lt_source source_of(const lt_cuda_fake_image *image)
-{
-    return (lt_source){.name = image->kernel,
-                       .arch = "sm_90a",
-                       .params = params,
-                       .param_count = image->params,
-                       .threads = image->threads,
-                       .model = 90};
-}
+ * whose fault an error is, and what happens when any call of the driver fails. */
+#include "cuda_kit.h"
 
 /* ---- the device ---- */
-
-/* Its context is there. */
-static lt_device *open_device(void)
-{
-    lt_device *dev = NULL;
-    lt_err err = {""};
-    if (lt_cuda_open(&dev, 0, &err) || lt_device_sync(dev, &err)) fail_msg("%s", err.text);
-    return dev;
-}
-
-static void close_clean(lt_device *dev)
-{
-    lt_device_close(dev);
-    assert_int_equal(lt_cuda_fake_alive(), 0);
-}
 
 static void a_device_says_what_it_is(void **state)
 {
@@ -183,48 +137,6 @@ static void no_memory_left_is_told_with_the_size(void **state)
 }
 
 /* ---- kernels ---- */
-
-typedef struct {
-    lt_device *dev;
-    lt_kernel *kernel;
-    lt_buffer *buf;
-    lt_arg args[3];
-    lt_launch launch;
-} bench; /* a device with one kernel that is ready to go */
-
-static int load_image(lt_device *dev, const lt_cuda_fake_image *image, const lt_source *src,
-                      lt_kernel **out, lt_err *err)
-{
-    lt_bytes bytes = {0};
-    lt_cuda_fake_make(&bytes, image);
-    const int failed = dev->ops->load(dev, src, lt_bytes_view(&bytes), out, err);
-    lt_bytes_clear(&bytes);
-    return failed;
-}
-
-static bench set_up_bench(void)
-{
-    bench b = {.dev = open_device(), .launch = {.grid = {4, 2, 1}, .block = {64, 1, 1}}};
-    lt_err err = {""};
-    const lt_source src = source_of(&twice);
-    if (load_image(b.dev, &twice, &src, &b.kernel, &err) ||
-        lt_device_alloc(b.dev, 4096, &b.buf, &err))
-        fail_msg("%s", err.text);
-    for (int i = 0; i < 3; i++) b.args[i] = (lt_arg){b.buf, (size_t)(256 * i)};
-    return b;
-}
-
-static void close_bench(bench *b)
-{
-    lt_kernel_unload(b->dev, b->kernel);
-    lt_device_free(b->dev, b->buf);
-    close_clean(b->dev);
-}
-
-static int launch(bench *b, lt_err *err)
-{
-    return lt_device_launch(b->dev, b->kernel, &b->launch, b->args, err);
-}
 
 static void a_launch_carries_its_sizes_and_addresses(void **state)
 {
@@ -435,116 +347,6 @@ static void waiting_after_each_launch_names_the_right_one(void **state)
     close_bench(&b);
 }
 
-/* ---- timing ---- */
-
-static lt_timing time_steps(bench *b, int count, bool brief)
-{
-    lt_timing t = {0};
-    lt_err err = {""};
-    lt_step steps[3];
-    for (int i = 0; i < count; i++)
-        steps[i] = (lt_step){b->kernel, b->launch, {b->args[0], b->args[1], b->args[2]}};
-    if (lt_device_time(b->dev, steps, count, brief, &t, &err)) fail_msg("%s", err.text);
-    return t;
-}
-
-static void a_graph_is_repeated_until_it_takes_about_a_millisecond(void **state)
-{
-    (void)state;
-    static const struct {
-        double node_us, replay_us;
-        int count, least, most;
-    } cases[] = {
-        {100, 0, 1, 12, 12},     {100, 0, 3, 12, 12},    {5000, 0, 1, 1, 1},
-        {0.5, 0, 1, 2400, 2400}, {1.5, 6, 1, 600, 1200}, {0.01, 0, 3, 4095, 4095},
-    };
-    for (size_t i = 0; i < lt_countof(cases); i++) {
-        lt_cuda_fake *fake = lt_cuda_fake_use();
-        fake->node_us = cases[i].node_us;
-        fake->replay_us = cases[i].replay_us;
-        bench b = set_up_bench();
-        const lt_timing t = time_steps(&b, cases[i].count, false);
-        assert_true(t.nodes >= cases[i].least && t.nodes <= cases[i].most);
-        assert_int_equal(t.nodes, fake->nodes);
-        assert_int_equal(t.replays, 30);
-        const double wanted = cases[i].node_us + cases[i].replay_us / t.nodes;
-        assert_true(t.us > wanted * 0.9999 && t.us < wanted * 1.0001);
-        assert_true(t.spread < 1e-6);
-        assert_true(fake->launches * cases[i].node_us > 50e3 || cases[i].node_us < 0.1);
-        close_bench(&b);
-    }
-}
-
-static void a_brief_timing_takes_a_few_milliseconds(void **state)
-{
-    (void)state;
-    lt_cuda_fake *fake = lt_cuda_fake_use();
-    fake->node_us = 10;
-    bench b = set_up_bench();
-    const lt_timing t = time_steps(&b, 1, true);
-    assert_in_range(t.nodes, 30, 31);
-    assert_int_equal(t.replays, 6);
-    assert_true(t.us > 9.999 && t.us < 10.001);
-    assert_true(fake->launches * fake->node_us < 5e3);
-    close_bench(&b);
-}
-
-static void the_clocks_are_up_soon_after_another_timing(void **state)
-{
-    (void)state;
-    lt_cuda_fake *fake = lt_cuda_fake_use();
-    fake->node_us = 100;
-    bench b = set_up_bench();
-    double busy[4], least = 1e9; /* a machine that stands still is cold again */
-    for (int i = 0; i < 4; i++) {
-        const int before = fake->launches;
-        time_steps(&b, 1, false);
-        busy[i] = (fake->launches - before) * fake->node_us;
-        if (i > 0 && busy[i] < least) least = busy[i];
-    }
-    assert_true(busy[0] - least >= 50e3 && busy[0] - least < 60e3);
-    close_bench(&b);
-}
-
-static void the_spread_is_the_distance_of_the_two_halves(void **state)
-{
-    (void)state;
-    lt_cuda_fake *fake = lt_cuda_fake_use();
-    fake->node_us = 1000;
-    fake->drift_us = 10; /* 15 replays later a replay takes 150 us more */
-    bench b = set_up_bench();
-    const lt_timing t = time_steps(&b, 1, false);
-    assert_int_equal(t.nodes, 1);
-    assert_true(t.spread * t.us > 149.9 && t.spread * t.us < 150.1);
-    close_bench(&b);
-}
-
-static void a_timed_launch_is_programmatic_where_it_says_so(void **state)
-{
-    (void)state;
-    lt_cuda_fake *fake = lt_cuda_fake_use();
-    bench b = set_up_bench();
-    b.launch.programmatic = true;
-    time_steps(&b, 2, false);
-    assert_true(fake->last.programmatic);
-    close_bench(&b);
-}
-
-static void a_fault_while_timing_names_the_kernel(void **state)
-{
-    (void)state;
-    lt_cuda_fake *fake = lt_cuda_fake_use();
-    fake->fault_at = 100;
-    bench b = set_up_bench();
-    lt_timing t;
-    lt_err err;
-    const lt_step step = {b.kernel, b.launch, {b.args[0], b.args[1], b.args[2]}};
-    assert_int_equal(lt_device_time(b.dev, &step, 1, false, &t, &err), -1);
-    assert_holds(err.text, "timing twice__n64__w1: cuda:0: cuStreamSynchronize");
-    assert_holds(err.text, ": twice__n64__w1 (");
-    close_bench(&b);
-}
-
 /* ---- every call of the driver fails once ---- */
 
 /* The life of a device: 0, or -1 and a sentence. kernel: the error came while one was at work. */
@@ -613,13 +415,6 @@ static void failing_the_nth_call_leaks_nothing_and_names_the_kernel(void **state
     fail_each_call(LT_CU_ILLEGAL_ADDRESS);
 }
 
-static int stop_using_the_fake(void **state)
-{
-    (void)state;
-    lt_cuda_api_use(NULL);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -641,12 +436,6 @@ int main(void)
         cmocka_unit_test(a_single_suspect_is_told_with_its_launch),
         cmocka_unit_test(many_suspects_are_told_by_the_last_ones),
         cmocka_unit_test(waiting_after_each_launch_names_the_right_one),
-        cmocka_unit_test(a_graph_is_repeated_until_it_takes_about_a_millisecond),
-        cmocka_unit_test(the_clocks_are_up_soon_after_another_timing),
-        cmocka_unit_test(the_spread_is_the_distance_of_the_two_halves),
-        cmocka_unit_test(a_brief_timing_takes_a_few_milliseconds),
-        cmocka_unit_test(a_timed_launch_is_programmatic_where_it_says_so),
-        cmocka_unit_test(a_fault_while_timing_names_the_kernel),
         cmocka_unit_test(failing_the_nth_call_leaks_nothing_and_names_the_kernel),
     };
     return cmocka_run_group_tests_name("cuda", tests, NULL, stop_using_the_fake);
