@@ -4,9 +4,9 @@
 # is above its limit or behind its peer. Limits are those of one row; more rows have how many
 # percent they take more than one, where that is timed too (first). FOLDER holds the lathe of
 # `make dist` (default: where this script lies); TABLE stands for times.txt. The variants are those
-# that plans take; those that were never measured at their shape are named. References are computed
-# ahead, on other cores, while the GPU has one kernel at a time.
+# that plans take; those that were never measured at their shape are named.
 set -u
+. "$(dirname "$0")/turns.sh"
 folder=$(realpath "${1:-$(dirname "$0")}")
 table=$(realpath "${TABLE:-$(dirname "$0")/times.txt}")
 shift
@@ -58,46 +58,26 @@ echo
 launches | cut -d' ' -f7- | xargs -P "$(nproc)" -d '\n' -I{} \
     sh -c '"$0" build $1 --planned >/dev/null 2>&1' "$folder/lathe" {}
 
-# prepare NUMBER: a bench of the row with that number, which waits for a line when it could begin,
-# and ends without one where this shell has gone.
-prepare() {
-    local turn
-    mkfifo "$work/go.$1"
-    exec {turn}<>"$work/go.$1"
-    # shellcheck disable=SC2086
-    "$folder/lathe" bench ${shapes[$1]} --planned --wait <"$work/go.$1" >"$work/bench.$1" \
-        {turn}>&- &
-    benches[$1]=$! turns[$1]=$turn
-}
+# shellcheck disable=SC2086
+start() { "$folder/lathe" bench ${shapes[$1]} --planned --wait; }
 
-# Row by row: the one whose turn it is goes on, behind it others are prepared.
-time_all() {
-    local i m tp target limit card peers turn one
-    for i in "${!shapes[@]}"; do
-        while [ "$prepared" -lt "${#shapes[@]}" ] && [ "$prepared" -le $((i + ahead)) ]; do
-            prepare "$prepared"
-            prepared=$((prepared + 1))
-        done
-        turn=${turns[$i]}
-        echo >&"$turn"
-        wait "${benches[$i]}"
-        exec {turn}>&-
-        read -r m tp target limit card peers <<<"${about[$i]}"
-        [ $((i % ${#rows[@]})) != 0 ] || one= # another shape
-        [ "$m" != 1 ] || one=$(awk '$1 ~ /__m1_/ { print $2 }' "bench.$i")
-        row "${one:-0}" "$m" "$tp" "$target" "$limit" "$card" "$peers" <"bench.$i"
-    done
+one= # us of one row at the shape whose turn it is
+finish() {
+    local m tp target limit card peers
+    read -r m tp target limit card peers <<<"${about[$1]}"
+    [ $(($1 % ${#rows[@]})) != 0 ] || one= # another shape
+    [ "$m" != 1 ] || one=$(awk '$1 ~ /__m1_/ { print $2 }' "bench.$1")
+    row "${one:-0}" "$m" "$tp" "$target" "$limit" "$card" "$peers" <"bench.$1"
 }
 
 mapfile -t about < <(launches | cut -d' ' -f1-6)
 mapfile -t shapes < <(launches | cut -d' ' -f7-)
 : >unmeasured
 : >grown
-benches=() turns=() prepared=0 ahead=$(($(nproc) / 4))
 echo "| kernel | TP | us | +-% | limit | us / limit | target | % over one row |" \
     "floor us | % of floor | card's % | best peer us | us / peer |"
 echo "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
-time_all | tee timed
+in_turn "${#shapes[@]}" start finish | tee timed
 rows_timed=$(wc -l <timed)
 echo
 echo "$rows_timed of $(launches | wc -l) rows"
