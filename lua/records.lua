@@ -25,6 +25,7 @@ local FIELDS <const> = {  -- in the order of a line
     "floor",   -- us
     "pass",    -- 1: timed briefly; 2: timed again beside the other fast ones
     "text",    -- 16 digits of the SHA-256 of prelude and text
+    "code",    -- the same of machine code and launch, where a compiler made an image
     "seed",
     "same",    -- knobs of another variant with the same code, which was measured
     "why",     -- a sentence, of what is not right
@@ -71,6 +72,25 @@ function records.is_right(record) return RIGHT[record.status] == true end
 -- What fixes a kernel's text, short.
 function records.digest(kernel) return lathe.sha256(kernel.plain):sub(1, 16) end
 
+-- How a kernel is launched, and the bytes of its scratch, as text.
+function records.launch(kernel)
+    local l, scratch = kernel.launch, 0
+    for _, p in ipairs(kernel.params) do scratch = scratch + (p.scratch and p.bytes or 0) end
+    return ("%s %d %d %d %d"):format(table.concat(l.grid, ","), l.block, l.shared, l.cluster or 1,
+        scratch)
+end
+
+-- What fixes a kernel's time, short: its machine code, as lathe.build reports it, and launch.
+function records.code(machine, launch) return lathe.sha256(machine .. " " .. launch):sub(1, 16) end
+
+-- The record as one of another text.
+function records.with_text(record, text)
+    local other = {}
+    for _, field in ipairs(FIELDS) do other[field] = record[field] end
+    other.text = text
+    return other
+end
+
 -- "e4m3_tile16": the layouts of a family's weights.
 function records.layout(family)
     local list, seen = {}, {}
@@ -99,11 +119,12 @@ function set:add(record, source)
     record.source = source
     local key = family_key(record)
     local shapes = self.families[key] or {}
-    local found = shapes[record.shape] or { knobs = {}, latest = {}, exact = {} }
+    local found = shapes[record.shape] or { knobs = {}, latest = {}, exact = {}, coded = {} }
     self.families[key], shapes[record.shape] = shapes, found
     if not found.latest[record.knobs] then found.knobs[#found.knobs + 1] = record.knobs end
     found.latest[record.knobs] = record
     found.exact[record.knobs .. " " .. record.text] = record
+    if record.code then found.coded[record.knobs .. " " .. record.code] = record end
 end
 
 -- What is recorded of a family at a shape, in a regime: where nothing is said, alone.
@@ -113,9 +134,15 @@ local function at_shape(self, family, text, regime)
 end
 
 -- The record of this very text, or nil.
-function set:find(family, s, knobs, text)
-    local found = at_shape(self, family, shape.text(family, s))
+function set:find(family, s, knobs, text, regime)
+    local found = at_shape(self, family, shape.text(family, s), regime)
     return found and found.exact[knobs .. " " .. text]
+end
+
+-- The last record of a variant with this machine code and launch, whatever its text was, or nil.
+function set:coded(family, s, knobs, code)
+    local found = at_shape(self, family, shape.text(family, s))
+    return found and found.coded[knobs .. " " .. code]
 end
 
 -- The last record of a variant, whatever its text was, or nil.

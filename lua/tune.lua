@@ -1,6 +1,7 @@
 -- Finds the fastest right variants of families at shapes. Each kept variant is a candidate: proved
 -- right and timed briefly in a worker process, recorded at once; the fastest few are then timed
--- whole, in alternation. What has a record under its text is not measured again.
+-- whole, in alternation. What has a record under its text, or its machine code, is not measured
+-- again.
 local arch = require("gen.arch")
 local candidates = require("lua.tune.candidates")
 local fault = require("lua.fault")
@@ -43,7 +44,7 @@ local function collect(self, job)
         if words[1] == "done" then return true end
         local c = by_knobs[words[2]]
         if not c then fault.device(words[2]) end
-        if words[1] == "built" then c.code = words[3] .. " " .. c.launch end
+        if words[1] == "built" then candidates.built(self, job, c, words[3]) end
         if words[1] == "failed" then
             candidates.write(self, job, c, { status = "compile-failed", why = words[3], pass = 1 })
         end

@@ -6,6 +6,7 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 local plan = require("lua.plan.plan")
 local progress = require("lua.progress")
+local records = require("lua.records")
 local rehearsal = require("lua.plan.rehearsal")
 local report = require("lua.report")
 
@@ -84,6 +85,8 @@ local function rows_of(kernels, reports)
         row.kernel, row.arch, row.class = kernel.name, kernel.arch, kernel.class
         row.shared = row.shared_bytes + kernel.launch.shared
         row.launch, row.params, row.work = kernel.launch, params_of(kernel), kernel.work
+        row.text = records.digest(kernel)
+        row.code = row.code and records.code(row.code, records.launch(kernel))
         rows[i] = row
     end
     return rows

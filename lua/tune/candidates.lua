@@ -12,12 +12,10 @@ local NEAR <const> = 1.03  -- times the floor: no other of the class can be much
 
 local function candidate(self, job, v)
     local kernel = choice.kernel(job.family, job.shape, v, self.target.arch, self.target.dev)
-    local l, scratch = kernel.launch, 0
-    for _, p in ipairs(kernel.params) do scratch = scratch + (p.scratch and p.bytes or 0) end
     return {
         knobs = variant.text(job.family, v), class = kernel.class, name = kernel.name,
         text = records.digest(kernel), floor = floor.us(self.info.key, kernel.work),
-        launch = ("%s %d %d %d"):format(table.concat(l.grid, ","), l.block, l.shared, scratch),
+        launch = records.launch(kernel),
     }
 end
 
@@ -66,17 +64,35 @@ local function reject(self, job, c, record)
         c.name, record.status, record.why)
 end
 
--- Records fields of a candidate, on the disk when this returns.
-function candidates.write(self, job, c, fields)
-    local record = records.key(self.info.key, job.family, job.shape)
-    record.class, record.knobs, record.text = c.class, c.knobs, c.text
-    record.floor, record.seed = c.floor, self.seed
-    for field, value in pairs(fields) do record[field] = value end
+-- A record on the disk, as it is read again.
+local function append(self, record)
     local line = records.line(record)
     self.has_written = true  -- before: an interrupt behind the append finds it so
     fault.reach(self.file:append(line))
     record = records.parse(line)
     self.known:add(record, "own")
+    return record
+end
+
+-- A candidate was compiled to `machine`. Where a record of another text has the same, nothing has
+-- changed: it holds for this text too, in both regimes.
+function candidates.built(self, job, c, machine)
+    c.code = records.code(machine, c.launch)
+    local old = not self.again and self.known:coded(job.family, job.shape, c.knobs, c.code)
+    if not old or old.text == c.text then return end
+    local behind = self.known:find(job.family, job.shape, c.knobs, old.text, records.CHAIN)
+    if behind then append(self, records.with_text(behind, c.text)) end
+    note(job, append(self, records.with_text(old, c.text)))
+    job.known = job.known + 1
+end
+
+-- Records fields of a candidate, on the disk when this returns.
+function candidates.write(self, job, c, fields)
+    local record = records.key(self.info.key, job.family, job.shape)
+    record.class, record.knobs, record.text, record.code = c.class, c.knobs, c.text, c.code
+    record.floor, record.seed = c.floor, self.seed
+    for field, value in pairs(fields) do record[field] = value end
+    record = append(self, record)
     self.fresh[record] = true
     note(job, record)
     if not records.is_right(record) then reject(self, job, c, record) end

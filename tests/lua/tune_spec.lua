@@ -406,20 +406,32 @@ end)
 describe("lathe tune on a GPU", function()
     local LARGE <const> = "w8a8_gemv M=1 N=4096 K=32768"
     local log = SCRATCH .. "/log"
-    local root = other_root("gpu", {
-        ["lua/tune/worker.lua"] = read("tests/lua/fake_worker.lua"),
-        ["cache/tuned/nvidia-h200.tuned"] = "",  -- what we ship would be known
-    }) .. " LOG=" .. log
+    local function gpu_root(name, files)
+        files["lua/tune/worker.lua"] = read("tests/lua/fake_worker.lua")
+        files["cache/tuned/nvidia-h200.tuned"] = ""  -- what we ship would be known
+        return other_root(name, files) .. " LOG=" .. log
+    end
+    local root = gpu_root("gpu", {})
 
-    -- Records of the GPU that is played, by variant and pass.
+    local tuned <const> = SCRATCH .. "/gpu_cache/tuned/nvidia-h200.tuned"
+
+    -- Records of the GPU that is played, by variant and pass; those of the chain by variant.
     local function recorded()
         local by = {}
-        for line in read(SCRATCH .. "/gpu_cache/tuned/nvidia-h200.tuned"):gmatch("[^\n]+") do
-            local record = {}
+        for line in read(tuned):gmatch("[^\n]+") do
+            local record = { line = line }
             for field, value in line:gmatch("(%l+)=([^\t]*)") do record[field] = value end
-            by[record.knobs .. " " .. record.pass] = record
+            local of <const> = record.regime == "chain" and "chain" or record.pass
+            by[record.knobs .. " " .. of] = record
         end
         return by
+    end
+
+    -- Appends a record's line as one of the chain, sealed.
+    local function append_chained(line)
+        line = line:gsub("regime=alone", "regime=chain"):gsub("\tcode=%x+", ""):gsub("\tsum=.*", "")
+        local pipe <close> = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(line)))
+        write(tuned, ("%s%s\tsum=%s\n"):format(read(tuned), line, pipe:read(8)))
     end
 
     local row, errors, code = tune("gpu_cache", LARGE, root)
@@ -458,6 +470,35 @@ describe("lathe tune on a GPU", function()
         local round <const> = "s16p1c1u2o32 s16p1c0u2o32 s8p1c0u4o24"
         assert.equal(round .. " " .. round, table.concat(order, " "))
         assert.equal("32.9", by["s16p1c0u2o32 2"].us)
+    end)
+
+    -- Another text, whose machine code is the same but for what NEW names.
+    local function tune_edited(more)
+        local cut <const> = "templates/w8a8_gemv.cut"
+        local edited = gpu_root("edited", { [cut] = read(cut):gsub("lane", "which_lane") })
+        os.remove(log)
+        return tune("gpu_cache", LARGE, edited .. " " .. more), read(log)
+    end
+
+    it("measures no text again whose machine code a record has, in the chain neither", function()
+        append_chained(by["s16p1c1u2o32 2"].line)
+        local other, said = tune_edited("NEW=s16p1c0")
+        assert.truthy(said:find("build ", 1, true))
+        for knobs in said:gmatch("try (%w+)") do assert.truthy(knobs:find("^s16p1c0")) end
+        assert.equal(2, other.measured)  -- with the same code: one is the other again
+        assert.equal("s16p1c1u2o32", other.best)
+        local now = recorded()
+        assert.equal(by["s16p1c1u2o32 2"].us, now["s16p1c1u2o32 2"].us)
+        assert.equal(now["s16p1c1u2o32 2"].text, now["s16p1c1u2o32 chain"].text)
+        assert.not_equal(by["s16p1c1u2o32 2"].text, now["s16p1c1u2o32 2"].text)
+        assert.equal(by["s16p1c1u2o32 2"].code, now["s16p1c1u2o32 2"].code)
+        assert.not_equal(by["s16p1c0u2o32 2"].code, now["s16p1c0u2o32 2"].code)
+    end)
+
+    it("measures it with --again", function()
+        local edited = "LATHE_ROOT=" .. SCRATCH .. "/edited LOG=" .. log
+        os.remove(log)
+        assert.truthy(tune("gpu_cache", LARGE .. " --again", edited).measured > 4)
     end)
 
     it("compiles each shape once, and goes on past one that cannot be placed", function()
