@@ -58,11 +58,11 @@ end
 
 local function template(_, v) return TEMPLATES[v.block] or "w4a16_gemv" end
 
-local function launch(s, v)
+local function launch(s, v, dev)
     if v.block == 2 then return tile.shared_launch(s, v) end
     return {
         grid = { tile.blocks(s.N, v), v.parts, 1 },
-        block = 32 * (v.block == 3 and tile.own_warps(s, v) or tile.warps(v)),
+        block = 32 * (v.block == 3 and tile.own_warps(s, v, dev) or tile.warps(v)),
         shared = v.block == 1 and tile.staged(s.M, s.K, v) or 0,
     }
 end

@@ -91,9 +91,11 @@ end
 
 function tile.is_power_of_two(n) return n & n - 1 == 0 end
 
--- Warps of a block: for more than eight rows one for two shares.  ORDER FOLD
-function tile.own_warps(s, v)
-    return tile.ceil(v.split, s.M > COLUMNS and v.split > 4 and 2 or 1)
+-- Warps of a block: for more than eight rows one for two shares, if those are more than 16 a
+-- multiprocessor.  ORDER FOLD
+function tile.own_warps(s, v, dev)
+    local are_many = tile.count(s.N) * v.split > 16 * dev.sms
+    return tile.ceil(v.split, s.M > COLUMNS and v.split > 4 and are_many and 2 or 1)
 end
 
 -- Worth it where shares of K are short, one to four units, so that a row of x would be brought for
