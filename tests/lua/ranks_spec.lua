@@ -35,6 +35,7 @@ end
 
 -- The config of a full model, but for these fields.
 local function config_with(fields)
+    fields.index_kpool = 4
     return assert(config.read(cjson.encode({ model_type = "glm5_next", text_config = fields })))
 end
 
