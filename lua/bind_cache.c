@@ -159,16 +159,12 @@ static void push_entry(lua_State *L, const lt_entry *e)
     const struct {
         const char *name;
         lt_span bytes;
-    } parts[] = {{"key_text", lt_bytes_view(&e->key_text)},
-                 {"text", lt_bytes_view(&e->text)},
-                 {"log", lt_bytes_view(&e->log)}};
-    lua_createtable(L, 0, 4);
+    } parts[] = {{"key_text", lt_bytes_view(&e->key_text)}, {"text", lt_bytes_view(&e->text)}};
+    lua_createtable(L, 0, 2);
     for (size_t i = 0; i < lt_countof(parts); i++) {
         lua_pushlstring(L, parts[i].bytes.ptr ? parts[i].bytes.ptr : "", parts[i].bytes.len);
         lua_setfield(L, -2, parts[i].name);
     }
-    lua_pushinteger(L, (lua_Integer)e->image.len);
-    lua_setfield(L, -2, "image_bytes");
 }
 
 static int free_entry(lua_State *L)

@@ -79,17 +79,13 @@ static int get_info(lua_State *L)
                                     {"key", info->key},
                                     {"arch", info->arch},
                                     {"driver", info->driver}};
-    lua_createtable(L, 0, 9);
+    lua_createtable(L, 0, 7);
     for (size_t i = 0; i < lt_countof(texts); i++) {
         lua_pushstring(L, texts[i][1]);
         lua_setfield(L, -2, texts[i][0]);
     }
     lua_pushinteger(L, info->sms);
     lua_setfield(L, -2, "sms");
-    lua_pushinteger(L, info->threads_per_sm);
-    lua_setfield(L, -2, "threads_per_sm");
-    lua_pushinteger(L, (lua_Integer)info->shared_per_block);
-    lua_setfield(L, -2, "shared_per_block");
     lua_pushinteger(L, (lua_Integer)info->memory);
     lua_setfield(L, -2, "memory");
     return 1;
@@ -346,19 +342,15 @@ static int launch(lua_State *L)
 
 static void push_timing(lua_State *L, const lt_timing *t)
 {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 2);
     lua_pushnumber(L, t->us);
     lua_setfield(L, -2, "us");
     lua_pushnumber(L, t->spread);
     lua_setfield(L, -2, "spread");
-    lua_pushinteger(L, t->replays);
-    lua_setfield(L, -2, "replays");
-    lua_pushinteger(L, t->nodes);
-    lua_setfield(L, -2, "nodes");
 }
 
 /* device:time(kernel, launch, { buffers, ... }, brief or nil): the launches of one sequence, one
- * for each list of buffers -> { us =, spread =, replays =, nodes = } of a launch */
+ * for each list of buffers -> { us =, spread = } of a launch */
 static int time_kernel(lua_State *L)
 {
     lt_err err = {{0}};

@@ -13,7 +13,6 @@
 
 #include "runtime/device.h"
 
-#include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>
 
@@ -157,7 +156,6 @@ typedef struct {
     int arrived, threads; /* threads: that open it */
     lt_site site;         /* of the first to arrive */
     const char *what;
-    int first_thread;
     uint32_t present[LT_BLOCK_WARPS];
 } lt_barrier;
 
@@ -341,7 +339,6 @@ int lt_checker_begin(lt_emulator *e);  /* a launch, or its pass ahead */
 /* ---- access.c: of the host for the kernel; pc: where the kernel's call returns to ---- */
 
 void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes);
-void lt_access_write(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes);
 void lt_access_land(lt_thread *t, const void *to, size_t bytes); /* it was waited for */
