@@ -97,9 +97,7 @@ static int build(lua_State *L)
 static int prepare(lua_State *L)
 {
     lt_err err = {{0}};
-    if (lt_jit_prepare(&err)) return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lt_bind_answer(L, lt_jit_prepare(&err), &err);
 }
 
 /* key(kernel of gen/emit.lua) -> key, its fields as text */

@@ -45,10 +45,8 @@ static int new_weights(lua_State *L)
 static int add_file(lua_State *L)
 {
     lt_err err = {{0}};
-    if (lt_weights_add(check_weights(L), luaL_checkstring(L, 2), &err))
-        return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    lt_weights *w = check_weights(L);
+    return lt_bind_answer(L, lt_weights_add(w, luaL_checkstring(L, 2), &err), &err);
 }
 
 static void push_weight(lua_State *L, const lt_weight *w)
