@@ -4,11 +4,18 @@ local scales = {}
 
 local SMALLEST <const> = 0x1p-126  -- the smallest normal F32: less has lost digits
 
-local function check_number(found, name)
-    local x = found.weights:number(name)
+-- The scale that is the tensor of this name, from lathe.weights(); or nil and a sentence.
+function scales.number(tensors, name)
+    local x = tensors:number(name)
     if x >= SMALLEST and x < math.huge then return x end
-    found:fault("value", "tensor '%s': is %g (a finite number of at least %g is needed)", name, x,
+    return nil, ("tensor '%s': is %g (a finite number of at least %g is needed)"):format(name, x,
         SMALLEST)
+end
+
+local function check_number(found, name)
+    local x, why = scales.number(found.weights, name)
+    if not x then found:fault("value", "%s", why) end
+    return x
 end
 
 -- weight_scale, of one byte a group of 16: row and group of element i.
