@@ -1,4 +1,5 @@
-/* Truth of pack_nvfp4_tile16, code by code; of the halves that of rows in another order. */
+/* Truth of pack_nvfp4_tile16, code by code; of the halves that of rows in another order,
+ * of experts one behind the other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,4 +76,28 @@ void lt_reference_pack_nvfp4_tile16_halves(const lt_shape_pack_nvfp4_tile16_halv
     }
     lt_reference_pack_nvfp4_tile16(&plain, w, ws, turned, turned_scales);
     free(turned);
+}
+
+void lt_reference_pack_nvfp4_tile16_experts(const lt_shape_pack_nvfp4_tile16_experts *s, uint8_t *w,
+                                            uint8_t *ws, const uint8_t *w_rows,
+                                            const uint8_t *ws_rows)
+{
+    const lt_shape_pack_nvfp4_tile16 one = {.N = s->N, .K = s->K};
+    const int64_t units = s->N / 16 * ((s->K + 127) / 128);
+    for (int64_t e = 0; e < s->EXPERTS; e++)
+        lt_reference_pack_nvfp4_tile16(&one, w + e * units * 1024, ws + e * units * 128,
+                                       w_rows + e * s->N * (s->K / 2),
+                                       ws_rows + e * s->N * (s->K / 16));
+}
+
+void lt_reference_pack_nvfp4_tile16_experts_halves(
+    const lt_shape_pack_nvfp4_tile16_experts_halves *s, uint8_t *w, uint8_t *ws,
+    const uint8_t *w_rows, const uint8_t *ws_rows)
+{
+    const lt_shape_pack_nvfp4_tile16_halves one = {.N = s->N, .K = s->K};
+    const int64_t units = s->N / 16 * ((s->K + 127) / 128);
+    for (int64_t e = 0; e < s->EXPERTS; e++)
+        lt_reference_pack_nvfp4_tile16_halves(&one, w + e * units * 1024, ws + e * units * 128,
+                                              w_rows + e * s->N * (s->K / 2),
+                                              ws_rows + e * s->N * (s->K / 16));
 }

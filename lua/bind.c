@@ -19,6 +19,13 @@ int lt_bind_fail(lua_State *L, const lt_err *err)
     return 2;
 }
 
+int lt_bind_answer(lua_State *L, int failed, const lt_err *err)
+{
+    if (failed) return lt_bind_fail(L, err);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
 void *lt_bind_own(lua_State *L, size_t bytes, lua_CFunction release)
 {
     void *p = lua_newuserdatauv(L, bytes, 0);
@@ -165,10 +172,8 @@ static int get_setting(lua_State *L)
 static int set_setting(lua_State *L)
 {
     lt_err err = {{0}};
-    if (lt_config_set(luaL_checkstring(L, 1), luaL_checkstring(L, 2), &err))
-        return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    const char *name = luaL_checkstring(L, 1);
+    return lt_bind_answer(L, lt_config_set(name, luaL_checkstring(L, 2), &err), &err);
 }
 
 /* read(name) -> text */
@@ -343,21 +348,6 @@ static bool begins(const char *text, const char *start)
     return !strncmp(text, start, strlen(start));
 }
 
-/* Pushes "families/x.lua:12: " where a family or a template called into gen/; else nothing. */
-static bool push_author(lua_State *L)
-{
-    lua_Debug frame;
-    for (int level = 0; lua_getstack(L, level, &frame); level++) {
-        lua_getinfo(L, "Sl", &frame);
-        const char *file = frame.source + (*frame.source == '@');
-        if (frame.currentline < 0 || begins(file, "gen/")) continue; /* C, or called from above */
-        if (!begins(file, "families/") && !begins(file, "templates/")) return false;
-        lua_pushfstring(L, "%s:%d: ", file, frame.currentline);
-        return true;
-    }
-    return false;
-}
-
 /* Adds where a bug happened; sentences for the user stay as they are. What fails in gen/ because an
  * author gave it nonsense is the author's. */
 static int add_place(lua_State *L)
@@ -371,12 +361,11 @@ static int add_place(lua_State *L)
     const char *text = has_text ? lua_tostring(L, 1) : "an error without a sentence";
     if (has_text && !begins(text, "lua/") && !begins(text, "lib/") && !begins(text, "gen/"))
         return 1;
-    if (push_author(L)) {
-        lua_pushstring(L, text);
-        lua_concat(L, 2);
-    } else {
+    lua_Debug author;
+    if (lt_limit_find_author(L, &author))
+        lua_pushfstring(L, "%s:%d: %s", author.source + 1, author.currentline, text);
+    else
         luaL_traceback(L, L, text, 1);
-    }
     return 1;
 }
 

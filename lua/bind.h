@@ -22,7 +22,8 @@ typedef struct {
 } lt_array;     /* host memory */
 
 int lt_bind_fail(lua_State *L, const lt_err *err); /* pushes nil and the sentence: 2 */
-lt_array *lt_bind_array(lua_State *L, int index);  /* an error when it is none or was freed */
+int lt_bind_answer(lua_State *L, int failed, const lt_err *err); /* the same, or true: 1 */
+lt_array *lt_bind_array(lua_State *L, int index); /* an error when it is none or was freed */
 /* Fills src and its params from a kernel of gen/emit.lua. The strings stay the table's. */
 void lt_bind_source(lua_State *L, int index, lt_source *src, lt_param params[LT_MAX_PARAMS]);
 void lt_bind_report(lua_State *L, const lt_jit_report *report); /* pushes a table */
@@ -52,6 +53,8 @@ typedef struct {
 /* A state whose authors have limits, or NULL: bind_limit.c. One at a time. */
 lua_State *lt_limit_open(lt_limits *limits);
 void lt_limit_close(lt_limits *limits);
+/* The frame of a file that is not the program's own, where it runs or has called into gen/. */
+bool lt_limit_find_author(lua_State *L, lua_Debug *frame);
 
 /* Each adds its functions to the module's table, which is on top. */
 void lt_bind_add_arrays(lua_State *L);    /* bind_array.c */

@@ -71,11 +71,10 @@ static int draw_array(lua_State *L)
     lt_err err = {{0}};
     lt_draw draw;
     const uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
-    if (lt_sample_parse(luaL_checkstring(L, 2), &draw, &err) ||
-        lt_sample_fill(a->data, a->count, a->type, draw, seed, luaL_checkstring(L, 4), &err))
-        return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    const int failed =
+        lt_sample_parse(luaL_checkstring(L, 2), &draw, &err) ||
+        lt_sample_fill(a->data, a->count, a->type, draw, seed, luaL_checkstring(L, 4), &err);
+    return lt_bind_answer(L, failed, &err);
 }
 
 /* array:at(i), from 0 */
@@ -364,9 +363,7 @@ static int write_tensors(lua_State *L)
         list[i].rank = read_extents(L, row + 3, list[i].shape);
         lua_settop(L, row - 1); /* the table keeps the strings and the array */
     }
-    if (lt_tensors_write(path, list, (size_t)count, &err)) return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lt_bind_answer(L, lt_tensors_write(path, list, (size_t)count, &err), &err);
 }
 
 static const luaL_Reg array_methods[] = {

@@ -97,9 +97,7 @@ static int build(lua_State *L)
 static int prepare(lua_State *L)
 {
     lt_err err = {{0}};
-    if (lt_jit_prepare(&err)) return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lt_bind_answer(L, lt_jit_prepare(&err), &err);
 }
 
 /* key(kernel of gen/emit.lua) -> key, its fields as text */
@@ -159,16 +157,12 @@ static void push_entry(lua_State *L, const lt_entry *e)
     const struct {
         const char *name;
         lt_span bytes;
-    } parts[] = {{"key_text", lt_bytes_view(&e->key_text)},
-                 {"text", lt_bytes_view(&e->text)},
-                 {"log", lt_bytes_view(&e->log)}};
-    lua_createtable(L, 0, 4);
+    } parts[] = {{"key_text", lt_bytes_view(&e->key_text)}, {"text", lt_bytes_view(&e->text)}};
+    lua_createtable(L, 0, 2);
     for (size_t i = 0; i < lt_countof(parts); i++) {
         lua_pushlstring(L, parts[i].bytes.ptr ? parts[i].bytes.ptr : "", parts[i].bytes.len);
         lua_setfield(L, -2, parts[i].name);
     }
-    lua_pushinteger(L, (lua_Integer)e->image.len);
-    lua_setfield(L, -2, "image_bytes");
 }
 
 static int free_entry(lua_State *L)

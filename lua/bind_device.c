@@ -30,13 +30,6 @@ typedef struct {
     lt_program *program; /* NULL once freed */
 } program;
 
-static int push_true_or_fail(lua_State *L, int failed, const lt_err *err)
-{
-    if (failed) return lt_bind_fail(L, err);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
 /* ---- devices ---- */
 
 /* device(name) */
@@ -79,17 +72,13 @@ static int get_info(lua_State *L)
                                     {"key", info->key},
                                     {"arch", info->arch},
                                     {"driver", info->driver}};
-    lua_createtable(L, 0, 9);
+    lua_createtable(L, 0, 7);
     for (size_t i = 0; i < lt_countof(texts); i++) {
         lua_pushstring(L, texts[i][1]);
         lua_setfield(L, -2, texts[i][0]);
     }
     lua_pushinteger(L, info->sms);
     lua_setfield(L, -2, "sms");
-    lua_pushinteger(L, info->threads_per_sm);
-    lua_setfield(L, -2, "threads_per_sm");
-    lua_pushinteger(L, (lua_Integer)info->shared_per_block);
-    lua_setfield(L, -2, "shared_per_block");
     lua_pushinteger(L, (lua_Integer)info->memory);
     lua_setfield(L, -2, "memory");
     return 1;
@@ -102,13 +91,13 @@ static int play(lua_State *L)
     luaL_checktype(L, 2, LUA_TTABLE);
     const lt_play p = {(int)lt_bind_field(L, 2, "order", 0), lt_bind_flag(L, 2, "lazy"),
                        lt_bind_flag(L, 2, "left")};
-    return push_true_or_fail(L, lt_device_play(check_device(L), &p, &err), &err);
+    return lt_bind_answer(L, lt_device_play(check_device(L), &p, &err), &err);
 }
 
 static int sync_device(lua_State *L)
 {
     lt_err err = {{0}};
-    return push_true_or_fail(L, lt_device_sync(check_device(L), &err), &err);
+    return lt_bind_answer(L, lt_device_sync(check_device(L), &err), &err);
 }
 
 /* ---- buffers ---- */
@@ -152,7 +141,7 @@ static int write_buffer(lua_State *L)
     const lt_array *a = lt_bind_array(L, 2);
     const lt_span from = {a->data, a->count * lt_ctype_bytes(a->type)};
     const size_t offset = (size_t)luaL_optinteger(L, 3, 0);
-    return push_true_or_fail(L, lt_device_write(b->dev, b->buf, offset, from, &err), &err);
+    return lt_bind_answer(L, lt_device_write(b->dev, b->buf, offset, from, &err), &err);
 }
 
 /* buffer:read(array, offset in bytes or nil) */
@@ -163,7 +152,7 @@ static int read_buffer(lua_State *L)
     const lt_array *a = lt_bind_array(L, 2);
     const size_t bytes = a->count * lt_ctype_bytes(a->type);
     const size_t offset = (size_t)luaL_optinteger(L, 3, 0);
-    return push_true_or_fail(L, lt_device_read(b->dev, b->buf, offset, a->data, bytes, &err), &err);
+    return lt_bind_answer(L, lt_device_read(b->dev, b->buf, offset, a->data, bytes, &err), &err);
 }
 
 /* buffer:fill(byte) */
@@ -172,7 +161,7 @@ static int fill_buffer(lua_State *L)
     lt_err err = {{0}};
     const buffer *b = check_buffer(L, 1);
     const int byte = (int)luaL_checkinteger(L, 2);
-    return push_true_or_fail(L, lt_device_fill(b->dev, b->buf, byte, &err), &err);
+    return lt_bind_answer(L, lt_device_fill(b->dev, b->buf, byte, &err), &err);
 }
 
 /* ---- kernels ---- */
@@ -341,24 +330,20 @@ static int launch(lua_State *L)
     read_args(L, 4, dev, args);
     if (lua_istable(L, 5)) read_blocks(L, 5, &l);
     const int failed = lt_device_launch(dev, k, &l, args, &err) || lt_device_sync(dev, &err);
-    return push_true_or_fail(L, failed, &err);
+    return lt_bind_answer(L, failed, &err);
 }
 
 static void push_timing(lua_State *L, const lt_timing *t)
 {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 2);
     lua_pushnumber(L, t->us);
     lua_setfield(L, -2, "us");
     lua_pushnumber(L, t->spread);
     lua_setfield(L, -2, "spread");
-    lua_pushinteger(L, t->replays);
-    lua_setfield(L, -2, "replays");
-    lua_pushinteger(L, t->nodes);
-    lua_setfield(L, -2, "nodes");
 }
 
 /* device:time(kernel, launch, { buffers, ... }, brief or nil): the launches of one sequence, one
- * for each list of buffers -> { us =, spread =, replays =, nodes = } of a launch */
+ * for each list of buffers -> { us =, spread = } of a launch */
 static int time_kernel(lua_State *L)
 {
     lt_err err = {{0}};
@@ -436,7 +421,7 @@ static program *check_program(lua_State *L)
 static int run_program(lua_State *L)
 {
     lt_err err = {{0}};
-    return push_true_or_fail(L, lt_program_run(check_program(L)->program, &err), &err);
+    return lt_bind_answer(L, lt_program_run(check_program(L)->program, &err), &err);
 }
 
 /* program:time() -> as device:time, of a launch on average */
@@ -457,7 +442,7 @@ static int run_step(lua_State *L)
     const lua_Integer i = luaL_checkinteger(L, 2);
     lua_getiuservalue(L, 1, 2);
     if (i < 1 || i > luaL_len(L, -1)) return luaL_error(L, "step %I is outside", i);
-    return push_true_or_fail(L, lt_program_run_step(p->program, (int)i - 1, &err), &err);
+    return lt_bind_answer(L, lt_program_run_step(p->program, (int)i - 1, &err), &err);
 }
 
 static int free_program(lua_State *L)

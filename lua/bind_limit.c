@@ -24,8 +24,7 @@ static bool begins(const char *text, const char *start)
     return !strncmp(text, start, strlen(start));
 }
 
-/* The frame of a file that is not the program's own, where it runs or has called into gen/. */
-static bool find_author(lua_State *L, lua_Debug *frame)
+bool lt_limit_find_author(lua_State *L, lua_Debug *frame)
 {
     for (int level = 0; lua_getstack(L, level, frame); level++) {
         lua_getinfo(L, "Sl", frame);
@@ -50,7 +49,7 @@ static void look(lua_State *L, lua_Debug *now)
     lt_limits *limits = limits_of(L);
     lua_Debug author;
     (void)now;
-    limits->looks = find_author(L, &author) ? limits->looks + 1 : 0;
+    limits->looks = lt_limit_find_author(L, &author) ? limits->looks + 1 : 0;
     if (limits->looks < LOOKS) return;
     limits->looks = 0;
     lua_pushfstring(L, "%s:%d: it does not end (%d million steps)", author.source + 1,
@@ -89,7 +88,7 @@ static void wait_to_count(lt_limits *limits)
 static bool is_refused(lt_limits *limits, size_t bytes)
 {
     lua_Debug author;
-    if (bytes <= BLOCK || !limits->L || !find_author(limits->L, &author)) return false;
+    if (bytes <= BLOCK || !limits->L || !lt_limit_find_author(limits->L, &author)) return false;
     snprintf(limits->refused, sizeof limits->refused, "%s:%d: out of memory: %zu bytes at once",
              author.source + 1, author.currentline, bytes);
     return true;

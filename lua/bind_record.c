@@ -33,13 +33,6 @@ static lt_record *check_record(lua_State *L)
     return *r;
 }
 
-static int push_true_or_fail(lua_State *L, int failed, const lt_err *err)
-{
-    if (failed) return lt_bind_fail(L, err);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
 /* record:path() */
 static int get_path(lua_State *L)
 {
@@ -51,7 +44,7 @@ static int get_path(lua_State *L)
 static int check_writable(lua_State *L)
 {
     lt_err err = {{0}};
-    return push_true_or_fail(L, lt_record_check(check_record(L), &err), &err);
+    return lt_bind_answer(L, lt_record_check(check_record(L), &err), &err);
 }
 
 /* A list of lines and how many were none; or what failed. Clears lines. */
@@ -93,14 +86,14 @@ static int append_record(lua_State *L)
     lt_record *r = check_record(L);
     lt_span line;
     line.ptr = luaL_checklstring(L, 2, &line.len);
-    return push_true_or_fail(L, lt_record_append(r, line, &err), &err);
+    return lt_bind_answer(L, lt_record_append(r, line, &err), &err);
 }
 
 /* record:hold(): nobody else writes until it is replaced or closed */
 static int hold_record(lua_State *L)
 {
     lt_err err = {{0}};
-    return push_true_or_fail(L, lt_record_hold(check_record(L), &err), &err);
+    return lt_bind_answer(L, lt_record_hold(check_record(L), &err), &err);
 }
 
 /* record:replace(lines) */
@@ -119,7 +112,7 @@ static int replace_record(lua_State *L)
     luaL_pushresult(&b);
     lt_span lines;
     lines.ptr = lua_tolstring(L, -1, &lines.len);
-    return push_true_or_fail(L, lt_record_replace(r, lines, &err), &err);
+    return lt_bind_answer(L, lt_record_replace(r, lines, &err), &err);
 }
 
 static const luaL_Reg record_methods[] = {

@@ -56,13 +56,6 @@ static lt_span check_span(lua_State *L, int index)
     return s;
 }
 
-static int answer(lua_State *L, int failed, const lt_err *err)
-{
-    if (failed) return lt_bind_fail(L, err);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
 /* ---- filling ---- */
 
 /* The id that is on top, as JSON gives it: any number. */
@@ -93,7 +86,7 @@ static int add_vocabulary(lua_State *L)
         }
         if (lt_tokenizer_add_token(h->tokenizer, id, text, &err)) return lt_bind_fail(L, &err);
     }
-    return answer(L, 0, &err);
+    return lt_bind_answer(L, 0, &err);
 }
 
 /* Reads the merge on top, "left right" or { left, right }, whose table keeps the strings. */
@@ -137,7 +130,7 @@ static int add_merges(lua_State *L)
         }
         lua_settop(L, 2);
     }
-    return answer(L, 0, &err);
+    return lt_bind_answer(L, 0, &err);
 }
 
 /* tokenizer:add_token({ id =, content =, special =, normalized =, lstrip =, rstrip = }) */
@@ -153,8 +146,8 @@ static int add_token(lua_State *L)
                   .lstrip = lt_bind_flag(L, 2, "lstrip"),
                   .rstrip = lt_bind_flag(L, 2, "rstrip")};
     lua_getfield(L, 2, "id");
-    return answer(L, read_id(L, &a.id, &err) || lt_tokenizer_add_added(h->tokenizer, &a, &err),
-                  &err);
+    return lt_bind_answer(
+        L, read_id(L, &a.id, &err) || lt_tokenizer_add_added(h->tokenizer, &a, &err), &err);
 }
 
 /* tokenizer:add_split(pattern, "all" | "matches" | "gaps") */
@@ -165,13 +158,15 @@ static int add_split(lua_State *L)
     lt_err err = {{0}};
     const holder *h = check_tokenizer(L, 1, false);
     const lt_split keep = values[luaL_checkoption(L, 3, NULL, kinds)];
-    return answer(L, lt_tokenizer_add_split(h->tokenizer, check_span(L, 2), keep, &err), &err);
+    return lt_bind_answer(L, lt_tokenizer_add_split(h->tokenizer, check_span(L, 2), keep, &err),
+                          &err);
 }
 
 static int add_space(lua_State *L)
 {
     lt_err err = {{0}};
-    return answer(L, lt_tokenizer_add_space(check_tokenizer(L, 1, false)->tokenizer, &err), &err);
+    return lt_bind_answer(L, lt_tokenizer_add_space(check_tokenizer(L, 1, false)->tokenizer, &err),
+                          &err);
 }
 
 static int set_ignore_merges(lua_State *L)
@@ -192,7 +187,7 @@ static int make_ready(lua_State *L)
     holder *h = check_tokenizer(L, 1, false);
     const int failed = lt_tokenizer_ready(h->tokenizer, &err);
     h->ready = !failed;
-    return answer(L, failed, &err);
+    return lt_bind_answer(L, failed, &err);
 }
 
 /* ---- use ---- */

@@ -45,10 +45,8 @@ static int new_weights(lua_State *L)
 static int add_file(lua_State *L)
 {
     lt_err err = {{0}};
-    if (lt_weights_add(check_weights(L), luaL_checkstring(L, 2), &err))
-        return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    lt_weights *w = check_weights(L);
+    return lt_bind_answer(L, lt_weights_add(w, luaL_checkstring(L, 2), &err), &err);
 }
 
 static void push_weight(lua_State *L, const lt_weight *w)
@@ -102,19 +100,18 @@ static void set_count(lua_State *L, const char *name, size_t value)
     lua_setfield(L, -2, name);
 }
 
-/* weights:scan(name) -> { nan, negative, first_nan, first_negative, distinct } of E4M3 scales */
+/* weights:scan(name) -> { nan, negative, first_nan, first_negative } of E4M3 scales */
 static int scan_scales(lua_State *L)
 {
     const lt_tensor *t = check_tensor(L, 2);
     lt_scale_bytes s;
     if (strcmp(t->dtype, "F8_E4M3")) return luaL_error(L, "tensor '%s' is not E4M3", t->name);
     lt_weights_scan(t, &s);
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 4);
     set_count(L, "nan", s.nan);
     set_count(L, "negative", s.negative);
     set_count(L, "first_nan", s.first_nan);
     set_count(L, "first_negative", s.first_negative);
-    set_count(L, "distinct", (size_t)s.distinct);
     return 1;
 }
 

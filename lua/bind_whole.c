@@ -24,27 +24,20 @@ static lt_whole *check_whole(lua_State *L)
     return w;
 }
 
-static int true_or_fail(lua_State *L, int failed, const lt_err *err)
-{
-    if (failed) return lt_bind_fail(L, err);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
 /* file:write(text) */
 static int write_whole(lua_State *L)
 {
     lt_err err = {{0}};
     lt_span text;
     text.ptr = luaL_checklstring(L, 2, &text.len);
-    return true_or_fail(L, lt_whole_write(check_whole(L), text, &err), &err);
+    return lt_bind_answer(L, lt_whole_write(check_whole(L), text, &err), &err);
 }
 
 /* file:keep(): now it is there, and closed */
 static int keep_whole(lua_State *L)
 {
     lt_err err = {{0}};
-    return true_or_fail(L, lt_whole_keep(check_whole(L), &err), &err);
+    return lt_bind_answer(L, lt_whole_keep(check_whole(L), &err), &err);
 }
 
 /* file:free(): what was not kept is gone */

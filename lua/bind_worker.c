@@ -44,9 +44,7 @@ static int send_line(lua_State *L)
     lt_worker *w = check_worker(L);
     lt_span line;
     line.ptr = luaL_checklstring(L, 2, &line.len);
-    if (lt_worker_send(w, line, &err)) return lt_bind_fail(L, &err);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lt_bind_answer(L, lt_worker_send(w, line, &err), &err);
 }
 
 /* worker:receive(seconds) -> line; or nil, "late", "again" or "gone", and of the last how it ended

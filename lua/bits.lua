@@ -42,7 +42,8 @@ local function outputs(placed, kernel, blocks, mine)
 end
 
 local function compare(kernel, on_cpu, on_gpu, sampled)
-    local result = { compared = 0, failures = 0, launches = 2, ulp = 0, part = 0 }
+    local result = check.nothing()
+    result.launches = 2
     for _, p in ipairs(kernel.params) do
         if p.out then
             local d = lathe.compare_bits(on_cpu[p.name], on_gpu[p.name], sampled)
@@ -53,7 +54,9 @@ local function compare(kernel, on_cpu, on_gpu, sampled)
 end
 
 local function failed(sentence)
-    return { compared = 0, failures = 0, launches = 0, ulp = 0, part = 0, failed = sentence }
+    local result = check.nothing()
+    result.failed = sentence
+    return result
 end
 
 -- One variant on both devices.

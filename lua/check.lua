@@ -163,11 +163,16 @@ function check.ready(placed, kernel, loaded, blocks)
     return run
 end
 
+-- What a comparison of nothing gives; others may hold failed = sentence.
+function check.nothing()
+    return { compared = 0, failures = 0, launches = 0, ulp = 0, part = 0 }
+end
+
 -- Launches once for each play; the first is compared with the reference, the others bit for bit
--- with the first. Returns { compared, failures, launches, ulp, part, us of the first
--- launch on the host's clock, failed = sentence or nil, faulted = it is a launch that failed }.
+-- with the first. Returns check.nothing()'s fields, us of the first launch on the host's clock, and
+-- failed = sentence or nil, faulted = it is a launch that failed.
 function check.run(run, plays)
-    local result = { compared = 0, failures = 0, launches = 0, ulp = 0, part = 0 }
+    local result = check.nothing()
     local sampled = run.blocks ~= nil
     for i, play in ipairs(plays) do
         if i == 2 then run.again = read_arrays(run.outs, run.mine) end

@@ -103,7 +103,7 @@ end
 -- Loads a kernel and runs it on the placed cases: with drawn inputs in every order, with integers
 -- in one. Returns the sum of the results, with text_lines, compile_ms and us.
 local function check_kernel(target, job, placed, kernel, options)
-    local sum = { compared = 0, failures = 0, launches = 0, ulp = 0, part = 0 }
+    local sum = check.nothing()
     local loaded <close>, built = target.device:load(kernel)
     sum.text_lines = lines_of(kernel.text)
     if not loaded then
@@ -166,7 +166,8 @@ end
 
 local function run_job(outcome, target, job, options, shown)
     local placed <close> = cases_of(target, job, options)
-    local all = { compared = 0, failures = 0, launches = 0, ulp = 0, part = 0, failed_kernels = 0 }
+    local all = check.nothing()
+    all.failed_kernels = 0
     for i, kernel in ipairs(job.kernels) do
         shown:show(("%s: %d of %d"):format(check.title(job.family, job.shape), i, #job.kernels))
         local sum = check_kernel(target, job, placed, kernel, options)

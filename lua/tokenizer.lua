@@ -2,6 +2,7 @@
 -- needs, all else is refused, since a text that is split otherwise gives a model other tokens.
 local cjson = require("cjson")
 local fault = require("lua.fault")
+local input = require("lua.input")
 local lathe = require("lathe")
 
 local tokenizer = {}
@@ -252,12 +253,6 @@ function tokenizer.parse(text)
     return t, notes_of(file)
 end
 
-function tokenizer.open(path)
-    local handle <close>, why = io.open(path, "rb")
-    if not handle then fault.usage(("tokenizer: %s"):format(why)) end
-    local text = handle:read("a")
-    if not text then fault.usage(("tokenizer: %s cannot be read"):format(path)) end
-    return tokenizer.parse(text)
-end
+function tokenizer.open(path) return tokenizer.parse(input.read("tokenizer", path)) end
 
 return tokenizer

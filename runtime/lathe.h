@@ -112,13 +112,12 @@ typedef struct lt_buffer lt_buffer; /* device memory */
 typedef struct lt_kernel lt_kernel; /* loaded, ready to launch */
 
 typedef struct {
-    char name[64];   /* "cuda:0", "cpu" */
-    char model[96];  /* "NVIDIA H200", "CPU device" */
-    char key[64];    /* of tuning records: "nvidia-h200", "cpu" */
-    char arch[16];   /* whose text it runs: "sm_90a"; "cpu" */
-    char driver[32]; /* "580.159.04 (CUDA 13.0)"; empty on the CPU */
-    int sms;         /* multiprocessors; 1 on the CPU */
-    int threads_per_sm;
+    char name[64];           /* "cuda:0", "cpu" */
+    char model[96];          /* "NVIDIA H200", "CPU device" */
+    char key[64];            /* of tuning records: "nvidia-h200", "cpu" */
+    char arch[16];           /* whose text it runs: "sm_90a"; "cpu" */
+    char driver[32];         /* "580.159.04 (CUDA 13.0)"; empty on the CPU */
+    int sms;                 /* multiprocessors; 1 on the CPU */
     size_t shared_per_block; /* bytes a block may use, dynamic and static together */
     size_t memory;           /* bytes in all; 0 = unknown */
 } lt_device_info;

@@ -28,11 +28,6 @@ int lt_sample_parse(const char *name, lt_draw *out, lt_err *err)
                    name);
 }
 
-const char *lt_sample_name(lt_draw draw)
-{
-    return names[draw];
-}
-
 /* The finaliser of splitmix64: every bit of x reaches every bit of the result. */
 static uint64_t mix(uint64_t x)
 {

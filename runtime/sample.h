@@ -19,7 +19,6 @@ typedef enum {
 } lt_draw;
 
 int lt_sample_parse(const char *name, lt_draw *out, lt_err *err);
-const char *lt_sample_name(lt_draw draw);
 /* Fills count elements. A draw that the format cannot hold is an error. */
 int lt_sample_fill(void *to, size_t count, lt_ctype type, lt_draw draw, uint64_t seed,
                    const char *name, lt_err *err);

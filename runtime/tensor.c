@@ -4,6 +4,7 @@
  * dtype, shape and data_offsets, and an optional __metadata__ of strings. Nothing is nested deeper,
  * so nothing here recurses. */
 #include "tensor.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,21 +130,6 @@ static int read_escape(reader *r)
     return append_utf8(r, 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00));
 }
 
-/* Bytes of the UTF-8 character at r->at; 0 when it is none. */
-static size_t utf8_length(const reader *r)
-{
-    const uint8_t c = *r->at;
-    const size_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    if (n == 0 || (size_t)(r->end - r->at) < n) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((r->at[i] & 0xc0) != 0x80) return 0;
-    /* longer than needed, a surrogate, or past the last character */
-    if ((c == 0xe0 && r->at[1] < 0xa0) || (c == 0xed && r->at[1] > 0x9f) ||
-        (c == 0xf0 && r->at[1] < 0x90) || (c == 0xf4 && r->at[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static int read_string(reader *r)
 {
     r->text.len = 0;
@@ -156,11 +142,11 @@ static int read_string(reader *r)
             if (read_escape(r)) return -1;
             continue;
         }
-        const size_t n = utf8_length(r);
-        if (n == 0) return bad(r, "not UTF-8");
-        if (*r->at < 0x20) return bad(r, "a control character inside a string");
-        if (lt_bytes_append(&r->text, r->at, n, r->err)) return -1;
-        r->at += n;
+        const lt_utf8 c = lt_utf8_read((lt_span){r->at, (size_t)(r->end - r->at)});
+        if (c.kind != LT_UTF8_WHOLE) return bad(r, "not UTF-8");
+        if (c.code < 0x20) return bad(r, "a control character inside a string");
+        if (lt_bytes_append(&r->text, r->at, c.bytes, r->err)) return -1;
+        r->at += c.bytes;
     }
     r->at++;
     return lt_bytes_append(&r->text, "", 0, r->err); /* so that an empty one ends in a zero too */

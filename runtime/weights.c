@@ -128,11 +128,6 @@ const lt_weight *lt_weights_find(const lt_weights *w, const char *name)
     return w->count ? bsearch(name, w->list, w->count, sizeof *w->list, compare_name) : NULL;
 }
 
-const char *lt_weights_path(const lt_weights *w, size_t number)
-{
-    return w->files[number].path;
-}
-
 /* ---- the folder ---- */
 
 static int is_wanted(const struct dirent *e)
@@ -286,7 +281,6 @@ void lt_weights_scan(const lt_tensor *t, lt_scale_bytes *out)
     lt_scale_bytes s = {0};
     lt_weights_each(t, 0, t->data.len, PIECE, count_piece, &c);
     for (int b = 0; b < 256; b++) {
-        s.distinct += c.counts[b] > 0;
         if ((b & 0x7f) == 0x7f)
             add_kind(&c, b, &s.nan, &s.first_nan);
         else if (b & 0x80)

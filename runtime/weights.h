@@ -1,6 +1,6 @@
 /* weights.h: the tensors of a checkpoint: one table by name over any number of safetensors files.
  *
- * A lt_weights owns its files, which stay mapped: what lt_weights_at, _find and _path give is valid
+ * A lt_weights owns its files, which stay mapped: what lt_weights_at and _find give is valid
  * until lt_weights_free. Data may begin at any address, and there is more of it than memory: take
  * it through the functions below, which go piece by piece and give the pages back. */
 #ifndef LT_WEIGHTS_H
@@ -12,7 +12,7 @@ typedef struct lt_weights lt_weights;
 
 typedef struct {
     const lt_tensor *tensor;
-    size_t file; /* of lt_weights_path: in the order of lt_weights_add, from 0 */
+    size_t file; /* in the order of lt_weights_add, from 0 */
 } lt_weight;
 
 int lt_weights_new(lt_weights **out, lt_err *err);
@@ -23,7 +23,6 @@ int lt_weights_add(lt_weights *w, const char *path, lt_err *err);
 size_t lt_weights_count(const lt_weights *w);
 const lt_weight *lt_weights_at(const lt_weights *w, size_t i);           /* sorted by name */
 const lt_weight *lt_weights_find(const lt_weights *w, const char *name); /* NULL: none */
-const char *lt_weights_path(const lt_weights *w, size_t file);
 
 /* Appends the names of the folder's *.safetensors files, sorted, one a line. */
 int lt_weights_list(const char *folder, lt_bytes *names, lt_err *err);
@@ -53,7 +52,6 @@ bool lt_weights_equal(const lt_tensor *a, const lt_tensor *b); /* dtype, shape a
 typedef struct {
     size_t nan, negative;             /* bytes that no scale can be: 0x7f or 0xff; a set sign */
     size_t first_nan, first_negative; /* elements; 0 where there is none */
-    int distinct;                     /* different bytes */
 } lt_scale_bytes;
 
 /* Looks at every byte of an E4M3 tensor. */

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PRIVATE_TRIES = 100 }; /* names that writers with the same process id left */
+
 static bool is_special(const char *path)
 {
     struct stat st;
@@ -31,25 +33,34 @@ void lt_whole_clear(lt_whole *w)
     *w = (lt_whole){0};
 }
 
-/* The name of a process: two of them never write one private file. */
-static int name_private(lt_whole *w, lt_err *err)
+static int open_special(lt_whole *w, lt_err *err)
 {
-    lt_bytes name = {0};
-    if (lt_bytes_print(&name, err, "%s.%ld.part", w->path, (long)getpid())) return -1;
-    w->private = name.ptr;
-    return 0;
+    w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
+    return w->fd < 0 ? fail(w, "made", err) : 0;
+}
+
+/* A new file under a private name, which no other process writes. One with the same process id, in
+ * another container or long ago, may have left some. */
+static int open_private(lt_whole *w, lt_err *err)
+{
+    for (int i = 0; i < PRIVATE_TRIES; i++) {
+        lt_bytes name = {0};
+        free(w->private);
+        w->private = NULL;
+        if (lt_bytes_print(&name, err, "%s.%ld.%d.part", w->path, (long)getpid(), i)) return -1;
+        w->private = name.ptr;
+        w->fd = open(w->private, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0) return 0;
+        if (errno != EEXIST) break;
+    }
+    return fail(w, "made", err);
 }
 
 int lt_whole_open(lt_whole *w, const char *path, lt_err *err)
 {
     *w = (lt_whole){.fd = -1, .path = strdup(path)};
     if (!w->path) return lt_fail(err, "%s: out of memory", path);
-    if (!is_special(path) && name_private(w, err)) goto fail;
-    w->fd = w->private ? open(w->private, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
-                       : open(path, O_WRONLY | O_CLOEXEC);
-    if (w->fd >= 0) return 0;
-    fail(w, "made", err);
-fail:
+    if (!(is_special(path) ? open_special(w, err) : open_private(w, err))) return 0;
     lt_whole_clear(w);
     return -1;
 }

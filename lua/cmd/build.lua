@@ -30,12 +30,13 @@ local function archs_of(options)
         end
         return { info.arch }
     end
-    for _, name in ipairs(choice.archs(options.arch)) do
+    local names = choice.archs(options.arch)
+    for _, name in ipairs(names) do
         if name == "cpu" then
             fault.usage("build: the CPU device's code is not kept (it compiles in a millisecond)")
         end
     end
-    return choice.archs(options.arch)
+    return names
 end
 
 -- What a run of a model needs: for its weights, and for the plans of decode and prefill, or the one

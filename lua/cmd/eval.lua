@@ -1,6 +1,7 @@
 -- lathe eval: how well a model foresees a text, in nats per token and as perplexity.
 local choice = require("lua.choice")
 local fault = require("lua.fault")
+local input = require("lua.input")
 local lathe = require("lathe")
 local loading = require("lua.loading")
 local progress = require("lua.progress")
@@ -18,17 +19,10 @@ function eval.declare(command)
     command:option("--ids", "instead: token ids, each line a text of its own")
 end
 
-local function read(option, path)
-    local file <close>, why = io.open(path, "rb")
-    local text = file and file:read("a")
-    if not text then fault.usage(("%s: %s"):format(option, why or path .. " cannot be read")) end
-    return text
-end
-
 -- The texts of a file of ids: a list for each line that has some.
 local function read_ids(path)
     local texts = {}
-    for line in (read("--ids", path) .. "\n"):gmatch("(.-)\r?\n") do
+    for line in (input.read("--ids", path) .. "\n"):gmatch("(.-)\r?\n") do
         local ids = {}
         for word in line:gmatch("%S+") do ids[#ids + 1] = choice.number("--ids", word, 0) end
         if #ids > 0 then texts[#texts + 1] = ids end
@@ -42,7 +36,7 @@ local function read_texts(options)
     end
     if options.ids then return read_ids(options.ids) end
     local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    return { tok:encode(read("--file", options.file)) }
+    return { tok:encode(input.read("--file", options.file)) }
 end
 
 -- The windows of texts: { ids, from, count }: count predictions, the first one from ids[from].
@@ -63,7 +57,7 @@ local function check_ids(texts, vocab)
     for _, ids in ipairs(texts) do
         for _, id in ipairs(ids) do
             if id >= vocab then
-                fault.usage(("--ids: %d is no token (there are %d)"):format(id, vocab))
+                fault.usage(("eval: %d is no token of the model (it has %d)"):format(id, vocab))
             end
         end
     end

@@ -132,12 +132,13 @@ end
 
 local function explain(store, kernel, dev)
     local key, key_text = fault.reach(lathe.key(kernel))
+    local known = fields(key_text)
     local facts = { kernel = kernel.name, arch = kernel.arch, class = kernel.class, key = key,
         fields = {}, variant = standing(kernel, dev) }
-    for i, field in ipairs(fields(key_text)) do
-        facts.fields[i] = { field = field, value = fields(key_text)[field] }
+    for i, field in ipairs(known) do
+        facts.fields[i] = { field = field, value = known[field] }
     end
-    facts.compiler = fields(key_text).compiler
+    facts.compiler = known.compiler
     local found, sentence = store:find(kernel.name, key)
     if found == nil then fault.device(sentence) end
     facts.cached = found ~= false

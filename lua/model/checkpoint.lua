@@ -156,7 +156,7 @@ end
 -- A folder's checkpoint: freed by <close>. nil and a sentence where there is no such folder.
 --   faults: { kind, text }; notes: sentences; with a fault in the files there is no more than that
 --   config, files, bytes, parts (tensors.lua, with format, bytes, scales), model, layers, mtp, tied
---   unused: { name, count, bytes, first }; scanned: were values read? inputs: scales.lua
+--   unused: { name, count, bytes, first }; scanned: were values read?
 -- scan: true reads the scales' values in any case, nil where the checkpoint is small, false never.
 function checkpoint.open(folder, scan)
     local found = setmetatable({
@@ -172,7 +172,7 @@ function checkpoint.open(folder, scan)
     check_tensors(found)
     check_head(found)
     if found.scanned then
-        scales.read(found)
+        scales.check(found)
     else
         found:note("the scales' values were not looked at: %d bytes is much to read (--scan does)",
             found.bytes)

@@ -70,6 +70,12 @@ local FIXED <const> = {
     { "index_kpool_always_select_tail", true, "an indexer that may drop the open pool" },
 }
 
+-- What the kernels' texts have as constants: no other value is served.
+local SERVED <const> = {
+    streams = 4, sinkhorn = 20, conv = 4, index_pool = 4, eps = 1e-5, hc_eps = 1e-6,
+    decay_floor = -5.0, swiglu_limit = 10.0,
+}
+
 local KINDS <const> = {
     linear_attention = "kda", deepseek_sparse_attention = "dsa", full_attention = "dsa",
 }
@@ -78,10 +84,6 @@ local FFNS <const> = { dense = "dense", sparse = "moe" }
 -- What the class does where no list is given.
 local DENSE <const> = 3      -- leading layers that are dense
 local DSA_EVERY <const> = 4  -- the last of so many layers is DSA
-
--- What the model fixes and config.json does not say.
-local INDEX_EPS <const> = 1e-6  -- of the LayerNorm of the indexer's keys
-local L2_EPS <const> = 1e-6     -- in the root of KDA's L2 norm
 
 -- The object with the text model's fields: text_config, or the whole where it is flat.
 local function text_of(outer)
@@ -115,6 +117,17 @@ local function merge_linear(reader)
     end
 end
 
+-- The values of some rows, where there is one way only.
+local function check_served(reader, rows, c)
+    for _, row in ipairs(rows) do
+        local value, only = c[row[1]], SERVED[row[1]]
+        if only and value ~= only then
+            reader:fault("%s is %s, only %s is served", row[2], fields.shown(value),
+                fields.shown(only))
+        end
+    end
+end
+
 local function check_relations(reader, c)
     if c.index_topk % c.index_pool ~= 0 then
         reader:fault("index_topk is %d (a multiple of index_kpool, %d, is needed)", c.index_topk,
@@ -122,6 +135,10 @@ local function check_relations(reader, c)
     end
     if c.experts_topk > c.experts then
         reader:fault("num_experts_per_tok is %d, there are %d experts", c.experts_topk, c.experts)
+    end
+    if c.v_dim ~= c.qk_dim then
+        reader:fault("v_head_dim is %d, qk_nope_head_dim is %d (they must be equal)", c.v_dim,
+            c.qk_dim)
     end
     reader:only("num_key_value_heads", c.mla_heads)
     reader:only("qk_head_dim", c.qk_dim)
@@ -164,6 +181,8 @@ local function read_text(reader, c)
     for _, row in ipairs(COUNTS) do c[row[1]] = reader:count(table.unpack(row, 2)) end
     for _, row in ipairs(NUMBERS) do c[row[1]] = reader:number(table.unpack(row, 2)) end
     for _, row in ipairs(FIXED) do reader:only(table.unpack(row)) end
+    check_served(reader, COUNTS, c)
+    check_served(reader, NUMBERS, c)
     check_relations(reader, c)
     read_layers(reader, c)
     if c.kinds then check_indexers(reader, c) end
@@ -176,7 +195,7 @@ end
 
 -- The table of a config.json's text, or nil and a list of sentences. Whole numbers are integers.
 --   layers, mtp, kinds ("kda", "dsa"), ffns ("dense", "moe"): [i] is of layer i - 1
---   the names of COUNTS and NUMBERS; shared_width; head_rows: logits a row has; index_eps, l2_eps
+--   the names of COUNTS and NUMBERS; shared_width; head_rows: logits a row has
 --   tied; bos, eos: lists of ids
 --   quantization: quantization_config as it is, or nil; notes: sentences
 function config.read(text)
@@ -185,7 +204,7 @@ function config.read(text)
     if outer then inner, why = text_of(outer) end
     if not inner then return nil, { ("%s: %s"):format(FILE, why) } end
     local reader = fields.reader(FILE, inner)
-    local c = { notes = {}, index_eps = INDEX_EPS, l2_eps = L2_EPS }
+    local c = { notes = {} }
     read_text(reader, c)
     if outer.tie_word_embeddings ~= nil then reader.object = outer end
     c.tied = reader:flag("tie_word_embeddings")

@@ -4,11 +4,18 @@ local scales = {}
 
 local SMALLEST <const> = 0x1p-126  -- the smallest normal F32: less has lost digits
 
-local function check_number(found, name)
-    local x = found.weights:number(name)
+-- The scale that is the tensor of this name, from lathe.weights(); or nil and a sentence.
+function scales.number(tensors, name)
+    local x = tensors:number(name)
     if x >= SMALLEST and x < math.huge then return x end
-    found:fault("value", "tensor '%s': is %g (a finite number of at least %g is needed)", name, x,
+    return nil, ("tensor '%s': is %g (a finite number of at least %g is needed)"):format(name, x,
         SMALLEST)
+end
+
+local function check_number(found, name)
+    local x, why = scales.number(found.weights, name)
+    if not x then found:fault("value", "%s", why) end
+    return x
 end
 
 -- weight_scale, of one byte a group of 16: row and group of element i.
@@ -22,7 +29,6 @@ local function check_bytes(found, part)
     end
     tell(bytes.nan, bytes.first_nan, "are NaN")
     tell(bytes.negative, bytes.first_negative, "are negative")
-    part.distinct_scales = bytes.distinct
 end
 
 -- The launch that reads a weight: gate and up are read together, of all experts of a layer.
@@ -33,36 +39,31 @@ end
 
 -- One input is quantised once for a launch, by the largest of its weights' scales: a smaller one
 -- would clip.
-local function add_input(found, order, part)
-    local key, x = launch_of(part), part.input_scale
-    local launch = found.inputs[key]
+local function add_input(inputs, key, x)
+    local launch = inputs[key]
     if not launch then
-        launch = { least = x, most = x, count = 0 }
-        found.inputs[key] = launch
-        order[#order + 1] = key
+        launch = { key = key, least = x, most = x, count = 0 }
+        inputs[key], inputs[#inputs + 1] = launch, launch
     end
     launch.count = launch.count + 1
     launch.least, launch.most = math.min(launch.least, x), math.max(launch.most, x)
 end
 
--- Reads them all: found.inputs[launch] = { least, most, count }; part.weight_scale_2, input_scale,
--- distinct_scales.
-function scales.read(found)
-    local order = {}
-    found.inputs = {}
+-- Looks at them all.
+function scales.check(found)
+    local inputs = {}
     for _, part in ipairs(found.parts) do
         if part.format == "nvfp4" then
             check_bytes(found, part)
-            part.weight_scale_2 = check_number(found, part.scales.weight_scale_2)
-            part.input_scale = check_number(found, part.scales.input_scale)
-            if part.input_scale then add_input(found, order, part) end
+            check_number(found, part.scales.weight_scale_2)
+            local x = check_number(found, part.scales.input_scale)
+            if x then add_input(inputs, launch_of(part), x) end
         end
     end
-    for _, key in ipairs(order) do
-        local launch = found.inputs[key]
+    for _, launch in ipairs(inputs) do
         if launch.least < launch.most then
             found:note("%s: the input_scale of its %d weights runs from %.9g to %.9g: the largest "
-                .. "is used", key, launch.count, launch.least, launch.most)
+                .. "is used", launch.key, launch.count, launch.least, launch.most)
         end
     end
 end

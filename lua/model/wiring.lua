@@ -52,22 +52,23 @@ local function key_of(kind, parts, format)
 end
 
 -- A weight of this kind; the same one again where it was asked for before. kind: which rows, and
--- "halves" where those of gate and of up share tiles.
-function wiring:weight(kind, parts, format, more)
+-- "halves" where those of gate and of up share tiles; experts: of stacked ones, for each part of an
+-- expert the list of those of all experts, from 0.
+function wiring:weight(kind, parts, format, experts)
     local key = key_of(kind, parts, format)
     local found = self.by_weight[key]
     if found then return found end
-    found = { is = "weight", key = key, kind = kind, parts = parts, format = format, more = more }
+    found = { key = key, kind = kind, parts = parts, format = format, experts = experts }
     self.by_weight[key], self.weights[#self.weights + 1] = found, found
     return found
 end
 
 -- One array of a weight: "w", "ws", "sw"; "data" of a plain one.
-local function array_of(weight, name) return { is = "array", weight = weight, name = name } end
+local function array_of(weight, name) return { weight = weight, name = name } end
 
 -- Stacked rows of parts, held in this format, and their scales where it has any.
 function wiring:rows(parts, format)
-    local weight = self:weight("rows", parts, format, parts)
+    local weight = self:weight("rows", parts, format)
     return array_of(weight, "w"), format ~= "bf16" and array_of(weight, "sw") or nil
 end
 
@@ -221,7 +222,7 @@ function wiring:gemv(section, y, x, format, parts)
     local shape = { M = self.n.M, N = n, K = k }
     local kind = parts.which and "absorbed " .. parts.which or "rows"
     local held = format:match("^%S+")
-    local weight = self:weight(kind, parts, held, parts)
+    local weight = self:weight(kind, parts, held)
     local w, ws = array_of(weight, "w"), array_of(weight, "ws")
     local sw = array_of(weight, "sw")
     if format == "bf16" or format == "bf16 f32" then
@@ -244,7 +245,7 @@ end
 function wiring:swiglu(section, y, x, format, parts)
     local n, k = rows_of(parts)
     if format == "w4a16" then
-        local weight = self:weight("halves", parts, format, parts)
+        local weight = self:weight("halves", parts, format)
         return self:op(section, "w4a16_gemv_swiglu", { M = self.n.M, N = n, K = k }, {
             y = y, x = x, w = array_of(weight, "w"), ws = array_of(weight, "ws"),
             sw = array_of(weight, "sw"),

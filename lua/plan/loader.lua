@@ -8,6 +8,7 @@ local fault = require("lua.fault")
 local lathe = require("lathe")
 local param = require("gen.param")
 local region = require("lua.plan.region")
+local scales = require("lua.model.scales")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
@@ -16,7 +17,6 @@ local loader = {}
 local KEPT <const> = 1 << 20        -- bytes of a short-lived buffer that stays to be used again
 local PIECE <const> = 16 << 20      -- bytes of host memory for an upload
 local NUMBERS <const> = 1 << 16     -- elements that are converted at once
-local SMALLEST <const> = 0x1p-126   -- the smallest normal F32: less has lost digits
 
 -- known: kernels = of family and shape, which were made before; loaded = of a kernel's name, on the
 -- device. The loader adds to them and frees them. tell(bytes): what has been read so far; often.
@@ -183,11 +183,7 @@ end
 
 -- A scale of a part: "weight_scale_2" or "input_scale".
 function loader:number(part, which)
-    local name = part.scales[which]
-    local x = self.found.weights:number(name)
-    if x >= SMALLEST and x < math.huge then return x end
-    fault.usage(("tensor '%s': is %g (a finite number of at least %g is needed)"):format(name, x,
-        SMALLEST))
+    return fault.expect(scales.number(self.found.weights, part.scales[which]))
 end
 
 -- Numbers of the host, to be set and written.

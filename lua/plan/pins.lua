@@ -3,6 +3,7 @@
 -- The file sees nothing of Lua's libraries.
 local catalog = require("gen.catalog")
 local fault = require("lua.fault")
+local input = require("lua.input")
 local order = require("gen.order")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
@@ -14,11 +15,7 @@ local function refuse(path, text, ...)
 end
 
 local function run(path)
-    local file, why = io.open(path, "rb")
-    if not file then fault.usage("--pins: " .. why) end
-    local source <const> = file:read("a")
-    file:close()
-    local chunk, wrong = load(source, "@" .. path, "t", {})
+    local chunk, wrong = load(input.read("--pins", path), "@" .. path, "t", {})
     if not chunk then refuse(path, "%s", wrong) end
     local ok, list = pcall(chunk)  -- a file of somebody's
     if not ok then refuse(path, "%s", tostring(list)) end

@@ -25,7 +25,7 @@ end
 
 -- What two weights have in common that are made by the same launches.
 local function signature(weight)
-    local words = { weight.kind, weight.format, weight.more and #weight.more or 0 }
+    local words = { weight.kind, weight.format, weight.experts and #weight.experts or 0 }
     for _, part in ipairs(weight.parts) do
         words[#words + 1] = part.format
         words[#words + 1] = table.concat(part.shape, ",")

@@ -116,9 +116,9 @@ local function make_rows(p, weight)
     local mine <close> = p:temporary()
     local is_e4m3 = weight.format == "w8a8"
     local format, rows, s = "bf16"
-    if weight.more.which then
+    if weight.parts.which then
         if is_e4m3 then format = "f32" end
-        rows, s = stage_absorbed(p, weight.more, format, mine)
+        rows, s = stage_absorbed(p, weight.parts, format, mine)
     else
         rows, s = stage_rows(p, weight.parts, mine)
     end
@@ -245,7 +245,7 @@ local function make_experts_nvfp4(p, experts, packer, has_input_scale)
 end
 
 local function make_experts(p, weight)
-    local experts = parts_by_expert(weight.more)
+    local experts = parts_by_expert(weight.experts)
     if weight.format == "bf16" then return make_experts_bf16(p, experts) end
     return make_experts_nvfp4(p, experts, PACKERS[weight.kind], weight.has_input_scale)
 end

@@ -1,6 +1,7 @@
 -- Joins files of records into the user's. What is here wins over what comes.
 local catalog = require("gen.catalog")
 local fault = require("lua.fault")
+local input = require("lua.input")
 local lathe = require("lathe")
 local records = require("lua.records")
 local shape = require("gen.shape")
@@ -22,17 +23,9 @@ local function subject(record)
         record.text }, " ")
 end
 
-local function read(path)
-    local file <close>, why = io.open(path, "rb")
-    if not file then fault.usage("--merge: " .. why) end
-    local text = file:read("a")
-    if not text then fault.usage(("--merge: %s cannot be read"):format(path)) end
-    return fault.reach(lathe.unseal(text))
-end
-
 -- The records of a file, by device, each list in order; counts.vanished, counts.bad.
 local function sort_out(path, families, by_device, counts)
-    local lines, bad = read(path)
+    local lines, bad = fault.reach(lathe.unseal(input.read("--merge", path)))
     counts.bad = counts.bad + bad
     for _, line in ipairs(lines) do
         local record = records.parse(line)

@@ -164,12 +164,6 @@ void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes)
     if (t->emu->checker) check(&a);
 }
 
-void lt_access_write(lt_thread *t, const void *pc, const void *p, size_t bytes)
-{
-    const access a = {t, pc, p, bytes, true, LT_STAMP_PLAIN};
-    if (t->emu->checker) check(&a);
-}
-
 void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes)
 {
     const access a = {t, pc, p, bytes, true, LT_STAMP_ATOMIC};

@@ -116,11 +116,6 @@ void lt_block_pause(lt_thread *t)
 
 /* ---- where they meet ---- */
 
-static bool same_site(lt_site a, lt_site b)
-{
-    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
-}
-
 static void arrive(lt_barrier *bar, lt_thread *t)
 {
     bar->present[t->index / 32] |= 1u << t->lane;
@@ -170,7 +165,7 @@ static bool meet(lt_thread *t, lt_site site, const char *what)
     if (!bar->arrived) {
         bar->site = site;
         bar->what = what;
-    } else if (!same_site(bar->site, site)) {
+    } else if (!lt_site_is(bar->site, site)) {
         char who[48];
         name_thread(bar->first, who);
         lt_fault(t, site, "divergent %s: thread %s waits in %s at %s:%d", what, who, bar->what,
@@ -225,18 +220,10 @@ void lt_cpu_bar(lt_thread *t, const char *file, int line, int id, int threads, i
     if (waits) lt_block_pause(t);
 }
 
-static void check_word(lt_thread *t, lt_site site, const char *what, const uint32_t *p)
-{
-    char where[160];
-    if (!((uintptr_t)p % 4)) return;
-    lt_memory_describe(t->emu, p, where, sizeof where);
-    lt_fault(t, site, "%s: %s is not 4-byte aligned", what, where);
-}
-
 uint32_t lt_cpu_atomic_add_u32(lt_thread *t, const char *file, int line, uint32_t *p, uint32_t v)
 {
     const lt_site site = {file, line};
-    check_word(t, site, "lt_atomic_add_u32", p);
+    lt_memory_align(t, site, "lt_atomic_add_u32", p, 4);
     lt_access_atomic(t, LT_CALLER, p, sizeof *p);
     lt_touch_begin(t, site);
     const uint32_t old = *p;
@@ -250,7 +237,7 @@ int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counte
     static const char what[] = "lt_last_block";
     const lt_site site = {file, line};
     lt_block *b = &t->emu->at->block;
-    check_word(t, site, what, counter);
+    lt_memory_align(t, site, what, counter, 4);
     const bool first = !b->barriers[0].arrived, full = meet(t, site, what);
     if (first) {
         b->counter = counter;
@@ -278,19 +265,11 @@ int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counte
 
 /* ---- what blocks put for each other ---- */
 
-static void check_pair(lt_thread *t, lt_site site, const char *what, const void *p)
-{
-    char where[160];
-    if (!((uintptr_t)p % 8)) return;
-    lt_memory_describe(t->emu, p, where, sizeof where);
-    lt_fault(t, site, "%s: %s is not 8-byte aligned", what, where);
-}
-
 void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t value,
                 uint32_t flag)
 {
     const lt_site site = {file, line};
-    check_pair(t, site, "lt_put", p);
+    lt_memory_align(t, site, "lt_put", p, 8);
     lt_access_atomic(t, LT_CALLER, p, sizeof *p);
     lt_touch_begin(t, site);
     *p = (uint64_t)flag << 32 | value;
@@ -300,7 +279,7 @@ void lt_cpu_put(lt_thread *t, const char *file, int line, uint64_t *p, uint32_t 
 uint64_t lt_cpu_peek(lt_thread *t, const char *file, int line, const uint64_t *p)
 {
     const lt_site site = {file, line};
-    check_pair(t, site, "lt_peek", p);
+    lt_memory_align(t, site, "lt_peek", p, 8);
     lt_access_atomic(t, LT_CALLER, p, sizeof *p);
     lt_touch_begin(t, site);
     const uint64_t pair = *p;
@@ -428,7 +407,7 @@ static int begin_block(lt_emulator *e, size_t index)
 static bool waits_alike(const lt_thread *a, const lt_thread *b)
 {
     return a->state == b->state && a->mask == b->mask && !strcmp(a->what, b->what) &&
-           same_site(a->site, b->site);
+           lt_site_is(a->site, b->site);
 }
 
 static bool waits(const lt_thread *t)

@@ -151,9 +151,8 @@ static _Noreturn void refuse(lt_thread *t, lt_site site, const char *what, const
     char where[160];
     if (rank >= (uint32_t)e->kernel->base.cluster)
         lt_fault(t, site, "%s: block %u of a cluster of %d", what, rank, e->kernel->base.cluster);
+    lt_memory_align(t, site, what, p, bytes);
     lt_memory_describe(e, p, where, sizeof where);
-    if ((uintptr_t)p % (unsigned)bytes)
-        lt_fault(t, site, "%s: %s is not %d-byte aligned", what, where, bytes);
     if (!is_own(e, p, (size_t)bytes))
         lt_fault(t, site, "%s: %s is not in a shared array of the block", what, where);
     if (!is_there(&e->residents[rank]))

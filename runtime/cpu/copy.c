@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void check_16(lt_thread *t, lt_site site, const char *what, const void *p)
-{
-    char where[160];
-    if (!((uintptr_t)p % 16)) return;
-    lt_memory_describe(t->emu, p, where, sizeof where);
-    lt_fault(t, site, "%s: %s is not 16-byte aligned", what, where);
-}
-
 static void check_shared(lt_thread *t, lt_site site, const char *what, const void *p, size_t bytes)
 {
     char where[160];
@@ -35,8 +27,8 @@ void lt_cpu_cp_async16(lt_thread *t, const char *file, int line, void *to, const
 {
     static const char what[] = "lt_cp_async16";
     const lt_site site = {file, line};
-    check_16(t, site, what, to);
-    check_16(t, site, what, from);
+    lt_memory_align(t, site, what, to, 16);
+    lt_memory_align(t, site, what, from, 16);
     check_shared(t, site, what, to, 16);
     if (t->copy_count == LT_COPIES)
         lt_fault(t, site, "%s: more than %d copies of a thread are in flight", what, LT_COPIES);
@@ -295,7 +287,7 @@ static void check_source(lt_thread *t, lt_site site, const char *what, const cha
 static void check_bulk(lt_thread *t, lt_site site, const char *what, const void *from,
                        uint32_t bytes)
 {
-    check_16(t, site, what, from);
+    lt_memory_align(t, site, what, from, 16);
     if (!bytes || bytes % 16)
         lt_fault(t, site, "%s: %u bytes are not a multiple of 16", what, bytes);
 }
@@ -307,7 +299,7 @@ void lt_cpu_bulk_load(lt_thread *t, const char *file, int line, void *to, const 
     const lt_site site = {file, line};
     lt_block *b = &t->emu->at->block;
     check_bulk(t, site, what, from, bytes);
-    check_16(t, site, what, to);
+    lt_memory_align(t, site, what, to, 16);
     check_shared(t, site, what, to, bytes);
     check_source(t, site, what, from, bytes);
     if (load(t, site, what, bar).unfenced)

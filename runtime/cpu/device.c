@@ -256,7 +256,6 @@ static lt_device_info describe(void)
                            .key = "cpu",
                            .arch = "cpu",
                            .sms = 1,
-                           .threads_per_sm = 2048,
                            .shared_per_block = LT_SHARED_BYTES};
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     if (pages > 0 && bytes > 0) info.memory = (size_t)pages * (size_t)bytes;

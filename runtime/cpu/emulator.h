@@ -13,8 +13,8 @@
 
 #include "runtime/device.h"
 
-#include <setjmp.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/time.h>
 
 typedef struct lt_emulator lt_emulator;
@@ -28,6 +28,11 @@ typedef struct {
     const char *file; /* of the kernel's text; NULL: none */
     int line;
 } lt_site;
+
+static inline bool lt_site_is(lt_site a, lt_site b) /* equal names may lie apart */
+{
+    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
 
 enum {
     LT_BLOCK_THREADS = 1024,
@@ -157,7 +162,6 @@ typedef struct {
     int arrived, threads; /* threads: that open it */
     lt_site site;         /* of the first to arrive */
     const char *what;
-    int first_thread;
     uint32_t present[LT_BLOCK_WARPS];
 } lt_barrier;
 
@@ -311,6 +315,8 @@ void lt_memory_end(lt_emulator *e);               /* the launch has ended: what 
 const lt_cpu_buffer *lt_memory_find(const lt_emulator *e, const void *p); /* guards included */
 int lt_memory_argument(const lt_emulator *e, const lt_cpu_buffer *b, const void *p);  /* -1: none */
 void lt_memory_describe(const lt_emulator *e, const void *p, char *out, size_t size); /* 'x' + 4 */
+void lt_memory_align(lt_thread *t, lt_site site, const char *what, const void *p,
+                     int bytes); /* a fault where p is not aligned */
 
 /* ---- shared.c ---- */
 
@@ -341,7 +347,6 @@ int lt_checker_begin(lt_emulator *e);  /* a launch, or its pass ahead */
 /* ---- access.c: of the host for the kernel; pc: where the kernel's call returns to ---- */
 
 void lt_access_read(lt_thread *t, const void *pc, const void *p, size_t bytes);
-void lt_access_write(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_atomic(lt_thread *t, const void *pc, const void *p, size_t bytes);
 void lt_access_copy(lt_thread *t, const void *pc, const void *to, const void *from, size_t bytes);
 void lt_access_land(lt_thread *t, const void *to, size_t bytes); /* it was waited for */

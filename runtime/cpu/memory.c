@@ -214,6 +214,14 @@ void lt_memory_describe(const lt_emulator *e, const void *p, char *out, size_t s
         snprintf(out, size, "address %p", p);
 }
 
+void lt_memory_align(lt_thread *t, lt_site site, const char *what, const void *p, int bytes)
+{
+    char where[160];
+    if (!((uintptr_t)p % (unsigned)bytes)) return;
+    lt_memory_describe(t->emu, p, where, sizeof where);
+    lt_fault(t, site, "%s: %s is not %d-byte aligned", what, where, bytes);
+}
+
 void lt_cpu_misaligned(lt_thread *t, const char *file, int line, const void *p, int bytes)
 {
     char where[160];

@@ -115,8 +115,7 @@ char *lt_cpu_shared(lt_thread *t, const char *file, int line, const char *name, 
         const lt_slot *s = &e->at->slots[i];
         if (!s->name) continue;
         seen++;
-        if (s->site.line == line && (s->name == name || !strcmp(s->name, name)) &&
-            (s->site.file == file || !strcmp(s->site.file, file)))
+        if (lt_site_is(s->site, site) && (s->name == name || !strcmp(s->name, name)))
             return s->data;
     }
     check_size(t, site, name, bytes);
@@ -172,8 +171,7 @@ bool lt_shared_holds(const lt_emulator *e, const void *p, size_t bytes)
 
 static bool is_same(const lt_slot *a, const lt_slot *b)
 {
-    return a->name && b->name && a->site.line == b->site.line && !strcmp(a->name, b->name) &&
-           (a->site.file == b->site.file || !strcmp(a->site.file, b->site.file));
+    return a->name && b->name && !strcmp(a->name, b->name) && lt_site_is(a->site, b->site);
 }
 
 char *lt_shared_other(const lt_emulator *e, const void *p, const lt_resident *other)

@@ -65,8 +65,7 @@ static lt_collective *arrive(lt_thread *t, lt_site site, uint32_t mask, kind k)
                      names[k], mask, mask & ~t->warp->alive);
         c->kind = (int)k;
         c->site = site;
-    } else if (c->kind != (int)k || c->site.line != site.line ||
-               (c->site.file != site.file && strcmp(c->site.file, site.file))) {
+    } else if (c->kind != (int)k || !lt_site_is(c->site, site)) {
         lt_fault(t, site, "divergent warp: %s, mask %08x, while others wait in %s at %s:%d",
                  names[k], mask, names[c->kind], c->site.file, c->site.line);
     }

@@ -49,7 +49,6 @@ enum {
 
 enum {
     LT_CU_DEVICE_SMS = 16,
-    LT_CU_DEVICE_THREADS_PER_SM = 39,
     LT_CU_DEVICE_MAJOR = 75,
     LT_CU_DEVICE_MINOR = 76,
     LT_CU_DEVICE_SHARED_OPTIN = 97, /* a block's static and dynamic bytes together, at most */

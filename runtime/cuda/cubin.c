@@ -19,10 +19,8 @@ enum {
     INFO_MAX_THREADS = 0x05,
     INFO_FRAME = 0x11,
     INFO_PARAM = 0x17,
-    INFO_PARAM_BYTES = 0x19,
     INFO_REGISTERS = 0x2f,
     INFO_CLUSTER = 0x3d,
-    INFO_BARRIERS = 0x4c,
     INFO_ANNOTATIONS = 0x55, /* pairs {kind, place}; kind 1 is a store or load of a spill */
     COMPAT_EXACT = 0x09,
 }; /* attributes of .nv.info, .nv.info.NAME and .nv.compat */
@@ -182,8 +180,6 @@ static int take_own(lt_cubin *c, const record *r, uint32_t *seen, lt_err *err)
     case INFO_CLUSTER:
         for (int i = 0; len >= 12 && i < 3; i++) c->cluster[i] = u32(p + 4 * i);
         break;
-    case INFO_BARRIERS: c->barriers = (int)(r->value & 0xff); break;
-    case INFO_PARAM_BYTES: c->param_bytes = r->value; break;
     case INFO_ANNOTATIONS:
         for (size_t i = 0; i + 8 <= len; i += 8) c->facts.spills += u32(p + i) == 1;
         break;

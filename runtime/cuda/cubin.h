@@ -16,10 +16,8 @@ typedef struct {
     lt_facts facts;
     unsigned max_threads[3]; /* of __launch_bounds__; zero without */
     unsigned cluster[3];     /* blocks; 1 without */
-    int barriers;
     int param_count;
     lt_cubin_param params[LT_MAX_PARAMS];
-    unsigned param_bytes; /* all parameters together, with their padding */
 } lt_cubin;
 
 /* The facts of the kernel of this name. Any bytes are safe to give: what is no whole cubin is an

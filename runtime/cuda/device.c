@@ -238,7 +238,6 @@ static int read_facts(lt_cuda_device *d, lt_err *err)
     } wanted[] = {{LT_CU_DEVICE_MAJOR, &major},
                   {LT_CU_DEVICE_MINOR, &minor},
                   {LT_CU_DEVICE_SMS, &info->sms},
-                  {LT_CU_DEVICE_THREADS_PER_SM, &info->threads_per_sm},
                   {LT_CU_DEVICE_SHARED_OPTIN, &shared}};
     for (size_t i = 0; i < lt_countof(wanted); i++)
         if (lt_cuda_try(d, DeviceGetAttribute, (wanted[i].value, wanted[i].attribute, d->device),

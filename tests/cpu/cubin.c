@@ -95,13 +95,11 @@ static void a_kernel_of_the_compiler_has_its_facts(void **state)
         assert_int_equal(c.facts.shared_bytes, 384);
         assert_int_equal(c.facts.image_bytes, image.len);
         assert_memory_equal(c.max_threads, ((unsigned[]){64, 1, 1}), sizeof c.max_threads);
-        assert_int_equal(c.barriers, 1);
         assert_int_equal(c.param_count, 3);
         for (int p = 0; p < 3; p++) {
             assert_int_equal(c.params[p].offset, 8 * p);
             assert_int_equal(c.params[p].bytes, 8);
         }
-        assert_int_equal(c.param_bytes, 24);
         lt_bytes_clear(&image);
     }
 }
@@ -193,7 +191,6 @@ static void an_image_made_by_hand_has_its_facts(void **state)
     assert_int_equal(c.param_count, 2);
     assert_int_equal(c.params[1].offset, 8);
     assert_int_equal(c.max_threads[0], 128);
-    assert_int_equal(c.barriers, 1);
     lt_bytes_clear(&image);
 }
 
@@ -373,8 +370,7 @@ static lt_cubin cubin_of(void)
                       .max_threads = {128, 1, 1},
                       .cluster = {1, 1, 1},
                       .param_count = 2,
-                      .params = {{0, 8}, {8, 8}},
-                      .param_bytes = 16};
+                      .params = {{0, 8}, {8, 8}}};
 }
 
 static const lt_source source = {

@@ -103,7 +103,6 @@ static lt_cu_result device_get_attribute(int *value, int attribute, lt_cu_device
     (void)device;
     switch (attribute) {
     case LT_CU_DEVICE_SMS: *value = 132; return 0;
-    case LT_CU_DEVICE_THREADS_PER_SM: *value = 2048; return 0;
     case LT_CU_DEVICE_MAJOR: *value = fake.major; return 0;
     case LT_CU_DEVICE_MINOR: *value = fake.minor; return 0;
     case LT_CU_DEVICE_SHARED_OPTIN: *value = fake.shared_most; return 0;

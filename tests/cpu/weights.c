@@ -113,8 +113,6 @@ static void files_become_one_table_by_name(void **state)
         assert_string_equal(at->tensor->name, name);
         assert_ptr_equal(lt_weights_find(w, name), at);
         assert_int_equal(at->file, i % 2 == 0);
-        assert_string_equal(lt_weights_path(w, at->file),
-                            path_of(i % 2 == 0 ? "2.safetensors" : "1.safetensors"));
     }
     assert_int_equal(lt_weights_find(w, "c")->tensor->data.len, 3);
     assert_null(lt_weights_find(w, "cc"));
@@ -265,17 +263,15 @@ static void scales_that_are_none_are_counted(void **state)
     assert_int_equal(s.first_nan, 0);
     assert_int_equal(s.negative, 127);
     assert_int_equal(s.first_negative, 1);
-    assert_int_equal(s.distinct, 256);
     lt_weights_scan(lt_weights_find(w, "good")->tensor, &s);
     assert_int_equal(s.nan + s.negative + s.first_nan + s.first_negative, 0);
-    assert_int_equal(s.distinct, 3);
     lt_weights_scan(lt_weights_find(w, "late")->tensor, &s);
     assert_int_equal(s.nan, 3);
     assert_int_equal(s.first_nan, 2);
     assert_int_equal(s.negative, 2);
     assert_int_equal(s.first_negative, 1);
     lt_weights_scan(lt_weights_find(w, "none")->tensor, &s);
-    assert_int_equal(s.distinct + (int)s.nan, 0);
+    assert_int_equal(s.nan, 0);
     lt_weights_free(w);
 }
 
@@ -362,7 +358,6 @@ static void a_large_tensor_does_not_stay_in_memory(void **state)
     if (before < 0) skip();
     lt_scale_bytes s;
     lt_weights_scan(lt_weights_find(w, "big")->tensor, &s);
-    assert_int_equal(s.distinct, 2);
     assert_int_equal(s.first_nan, LATE);
     assert_in_range(resident_file_kib(), 0, before + (16 << 10));
     lt_weights_free(w);

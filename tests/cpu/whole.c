@@ -91,6 +91,21 @@ static void what_is_not_kept_leaves_the_old_file_and_nothing_else(void **state)
     assert_int_equal(count_files(), 1);
 }
 
+static void what_another_process_of_this_id_left_is_in_no_ones_way(void **state)
+{
+    (void)state;
+    lt_err err;
+    lt_whole w = written("old");
+    char *left = strdup(w.private);
+    lt_whole_clear(&w);
+    fclose(fopen(left, "wb"));
+    w = written("new");
+    assert_int_equal(lt_whole_keep(&w, &err), 0);
+    holds("new");
+    assert_int_equal(unlink(left), 0);
+    free(left);
+}
+
 static void what_cannot_be_made_or_written_is_named(void **state)
 {
     (void)state;
@@ -125,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_there_once_it_is_kept),
         cmocka_unit_test(what_is_not_kept_leaves_the_old_file_and_nothing_else),
+        cmocka_unit_test(what_another_process_of_this_id_left_is_in_no_ones_way),
         cmocka_unit_test(what_cannot_be_made_or_written_is_named),
         cmocka_unit_test(a_device_is_written_and_stays_one),
     };

@@ -35,7 +35,7 @@ describe("config.json", function()
             assert.equal("integer", math.type(c[name]), name)
         end
         local floats = { eps = 1e-5, hc_eps = 1e-6, decay_floor = -5.0, swiglu_limit = 10.0,
-            routed_scale = 2.5, index_eps = 1e-6, l2_eps = 1e-6 }
+            routed_scale = 2.5 }
         for name, value in pairs(floats) do
             assert.equal(value, c[name], name)
             assert.equal("float", math.type(c[name]), name)
@@ -49,9 +49,8 @@ describe("config.json", function()
     end)
 
     it("may be flat, and may leave out what the public class has a default for", function()
-        local c = assert(config.read('{"model_type":"glm5_next"}'))
+        local c = assert(config.read('{"model_type":"glm5_next","index_kpool":4}'))
         assert.equal(45, c.layers)
-        assert.equal(16, c.index_pool)
         assert.equal(288, c.experts)
         assert.equal(0, c.mtp)
         local kinds = { kda = 0, dsa = 0, dense = 0, moe = 0 }
@@ -70,14 +69,14 @@ describe("config.json", function()
         local c = assert(read(changed(function(text)
             text.linear_num_heads, text.linear_head_dim, text.linear_conv_kernel_dim = nil, nil, nil
             text.linear_lower_bound = nil
-            text.linear_attn_config = { num_heads = 8, head_dim = 32, short_conv_kernel_size = 3,
-                gate_lower_bound = -4, kda_layers = { 0, 1, 2 } }
+            text.linear_attn_config = { num_heads = 8, head_dim = 32, short_conv_kernel_size = 4,
+                gate_lower_bound = -5, kda_layers = { 0, 1, 2 } }
             text.layer_types[4] = "full_attention"
         end)))
         assert.equal(8, c.kda_heads)
         assert.equal(32, c.kda_dim)
-        assert.equal(3, c.conv)
-        assert.equal(-4.0, c.decay_floor)
+        assert.equal(4, c.conv)
+        assert.equal(-5.0, c.decay_floor)
         assert.equal("dsa", c.kinds[4])
     end)
 
@@ -148,6 +147,17 @@ local REFUSED <const> = {
     { "routed_scaling_factor", -1, "routed_scaling_factor is -1 (a number" },
     { "num_key_value_heads", 2, "num_key_value_heads is 2, only 4 is served" },
     { "qk_head_dim", 128, "qk_head_dim is 128, only 64 is served" },
+    -- what the kernels have as constants
+    { "hc_mult", 2, "hc_mult is 2, only 4 is served" },
+    { "hc_sinkhorn_iters", 10, "hc_sinkhorn_iters is 10, only 20 is served" },
+    { "hc_eps", 1e-5, "hc_eps is 1e-05, only 1e-06 is served" },
+    { "rms_norm_eps", 1e-6, "rms_norm_eps is 1e-06, only 1e-05 is served" },
+    { "linear_conv_kernel_dim", 3, "linear_conv_kernel_dim is 3, only 4 is served" },
+    { "linear_lower_bound", -4, "linear_lower_bound is -4, only -5 is served" },
+    { "swiglu_limit", 7, "swiglu_limit is 7, only 10 is served" },
+    { "index_kpool", 16, "index_kpool is 16, only 4 is served" },
+    { "index_kpool", nil, "index_kpool is 16, only 4 is served" },
+    { "v_head_dim", 32, "v_head_dim is 32, qk_nope_head_dim is 64 (they must be equal)" },
     -- one way only
     { "qk_rope_head_dim", 64,
         "qk_rope_head_dim is 64, only 0 is served (the other is an attention with a rotary part)" },
@@ -193,7 +203,7 @@ end
 
 describe("config.json is refused where", function()
     for _, case in ipairs(REFUSED) do
-        local field, value, sentence = table.unpack(case)
+        local field, value, sentence = table.unpack(case, 1, 3)
         it(sentence, function() refuses(with(field, value), sentence) end)
     end
 

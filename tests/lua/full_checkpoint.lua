@@ -35,6 +35,7 @@ end
 -- model's, but for these: a table of its text_config.
 function full.write(folder, text_config)
     text_config.max_position_embeddings = text_config.max_position_embeddings or 1048576
+    text_config.index_kpool = 4
     local text = cjson.encode({ model_type = "glm5_next", text_config = text_config })
     local c, why = config.read(text)
     assert(c, why and why[1])

@@ -192,6 +192,6 @@ describe("lathe eval", function()
         refused("eval --model tests/tiny", "--file or --ids is needed")
         refused("eval --model tests/tiny --file nowhere", "--file: nowhere: No such file")
         refused("eval --model tests/tiny --ids " .. SCRATCH .. "/one",
-            "--ids: 320 is no token (there are 320)")
+            "eval: 320 is no token of the model (it has 320)")
     end)
 end)

@@ -235,6 +235,12 @@ describe("a file of pins", function()
         refused('return { [1] = "w3" }', 'a pin is ["FAMILY SHAPE"] = "KNOBS"')
     end)
 
+    it("that is a folder is refused", function()
+        local _, errors, code = lathe("plan --model tests/tiny --arch sm_90a --pins " .. SCRATCH)
+        assert.equal(2, code, errors)
+        assert.equal(("lathe: --pins: %s cannot be read\n"):format(SCRATCH), errors)
+    end)
+
     it("that names a variant which is not kept is refused at the site", function()
         refused(('return { ["%s %s"] = "s16p1c0u4o32" }'):format(FAMILY, SHAPE),
             "variant s16p1c0u4o32 is not kept there")

@@ -35,6 +35,7 @@ end
 
 -- The config of a full model, but for these fields.
 local function config_with(fields)
+    fields.index_kpool = 4
     return assert(config.read(cjson.encode({ model_type = "glm5_next", text_config = fields })))
 end
 
@@ -389,7 +390,7 @@ return function(argv)
     for i, weight in ipairs(list) do
         others[i] = { kind = weight.kind, format = weight.format,
             has_input_scale = weight.has_input_scale, parts = whole(weight.parts),
-            more = whole(weight.more) }
+            experts = whole(weight.experts) }
     end
     local function none() return { kernels = {}, loaded = {} } end
     local made = weights.make(target, found, list, none(), function(_, _, n) read = n end)
