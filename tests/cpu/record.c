@@ -153,7 +153,7 @@ static void foreign_lines_other_line_ends_and_none_at_the_end_do_no_harm(void **
     lt_record_close(r);
 }
 
-static void a_folder_or_a_link_in_its_place_is_an_error_that_names_it(void **state)
+static void a_folder_a_pipe_or_a_link_in_its_place_is_an_error_that_names_it(void **state)
 {
     char path[512];
     lt_err err;
@@ -164,6 +164,9 @@ static void a_folder_or_a_link_in_its_place_is_an_error_that_names_it(void **sta
     assert_int_equal(symlink("nowhere", path), 0);
     assert_int_equal(lt_record_append(r, lt_span_text("a"), &err), -1);
     assert_non_null(strstr(err.text, path));
+    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0);
+    assert_int_equal(lt_record_read(r, &lines, &bad, &err), -1);
+    assert_non_null(strstr(err.text, "nvidia-h200.tuned: not a regular file"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(lt_record_read(r, &lines, &bad, &err), -1);
@@ -407,7 +410,7 @@ int main(void)
         in_cache(a_torn_end_costs_its_own_line_and_the_next_append_begins_a_new_one),
         in_cache(a_flipped_bit_costs_one_line),
         in_cache(foreign_lines_other_line_ends_and_none_at_the_end_do_no_harm),
-        in_cache(a_folder_or_a_link_in_its_place_is_an_error_that_names_it),
+        in_cache(a_folder_a_pipe_or_a_link_in_its_place_is_an_error_that_names_it),
         in_cache(a_read_only_folder_is_read_and_says_why_nothing_is_appended),
         in_cache(a_folder_that_cannot_be_made_holds_nothing_and_says_so_when_written),
         in_cache(a_folder_that_is_there_and_cannot_be_used_is_said_when_it_is_read),
