@@ -120,9 +120,9 @@ function tune.open(options, families)
     if not self.target.is_cpu and lathe.setting("jit") == "off" then
         fault.usage("tune: LATHE_JIT=off forbids to compile candidates (unset it)")
     end
-    self.known = records.load(info.key)
     self.file = fault.reach(lathe.records(info.key))
     fault.reach(self.file:check())
+    self.known = records.load(info.key)
     return self
 end
 
