@@ -54,6 +54,16 @@ function records.line(record)
     return table.concat(words, "\t")
 end
 
+-- Are its numbers such as tuning writes? What a kernel adds in the chain may be less than nothing.
+local function has_numbers(record)
+    for field in pairs(NUMBERS) do
+        local value = record[field]
+        if value ~= nil and (not math.type(value) or value - value ~= 0) then return false end
+    end
+    if not RIGHT[record.status] then return true end
+    return record.us and (record.us > 0 or record.regime == records.CHAIN)
+end
+
 -- The record of a line; nil for one of another format. A field that it does not know is kept.
 function records.parse(line)
     local record = {}
@@ -62,7 +72,7 @@ function records.parse(line)
     end
     local whole = record.record == FORMAT and record.device and record.family and record.shape
         and record.knobs and record.status and record.regime and record.layout and record.text
-    if not whole or RIGHT[record.status] and math.type(record.us) == nil then return nil end
+    if not whole or not has_numbers(record) then return nil end
     record.line = line
     return record
 end
