@@ -120,10 +120,6 @@ local COLUMNS <const> = {
 }
 
 local function say_notes(tuner, list)
-    if tuner.known.bad > 0 then
-        say("records: %d lines of %s are torn or foreign and are skipped", tuner.known.bad,
-            tuner.info.key)
-    end
     for _, sentence in ipairs(tuner.sentences) do say("%s", sentence) end
     for _, job in ipairs(list) do
         local title = job.family.name .. " " .. shape.text(job.family, job.shape)

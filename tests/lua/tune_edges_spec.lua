@@ -42,4 +42,30 @@ describe("a file of records", function()
         assert.same({ 0, sentence .. "not a regular file: none of them is used\n" },
             { code, errors })
     end)
+
+    it("that is damaged is said once by whatever reads it", function()
+        for _, device in ipairs({ "cpu", "nvidia-h200" }) do
+            write(tuned("damaged", device), "what is this\n\0\xff\n")
+        end
+        local function said(words, device)
+            local _, errors, code = lathe("damaged", words)
+            assert.same({ 0, ("lathe: records: 2 lines of %s are torn, foreign or another device's "
+                .. "and are skipped\n"):format(device) }, { code, errors }, words)
+        end
+        said("plan --model tests/tiny", "cpu")
+        said("plan --model tests/tiny --arch sm_90a", "nvidia-h200")
+        said("bench rms_norm --planned", "cpu")
+        said("build --arch sm_90a rms_norm M=1 K=256 --planned", "nvidia-h200")
+        said("why rms_norm__m1_k256__w1 --arch sm_90a", "nvidia-h200")
+        said("tune --model tests/tiny --rows 1 --regime chain --budget 0", "cpu")
+    end)
+
+    it("of another device is said, and none of its lines is used", function()
+        lathe("own", "tune " .. QUANT)
+        local lines = select(2, read(tuned("own")):gsub("\n", ""))
+        write(tuned("copied", "nvidia-h200"), read(tuned("own")))
+        local _, errors = lathe("copied", "plan --model tests/tiny --arch sm_90a")
+        assert.equal(("lathe: records: %d lines of nvidia-h200 are torn, foreign or another "
+            .. "device's and are skipped\n"):format(lines), errors)
+    end)
 end)

@@ -271,7 +271,8 @@ describe("lathe tune", function()
         local text = read(path)
         write(path, "what is this\n" .. text:gsub("\n", "\r\n") .. "record=1\tdevi")
         local row, errors = tune("torn", FAMILY .. " " .. SHAPE)
-        assert.equal("lathe: records: 2 lines of cpu are torn or foreign and are skipped\n", errors)
+        assert.equal("lathe: records: 2 lines of cpu are torn, foreign or another device's and are "
+            .. "skipped\n", errors)
         assert.equal(4, row.known)
     end)
 
