@@ -119,11 +119,15 @@ local COLUMNS <const> = {
     { "measured", "measured" }, { "known", "known" }, { "rejected", "rejected" },
 }
 
-local function say_notes(tuner, list)
+local function say_notes(tuner, list, rows)
     for _, sentence in ipairs(tuner.sentences) do say("%s", sentence) end
-    for _, job in ipairs(list) do
+    for i, job in ipairs(list) do
         local title = job.family.name .. " " .. shape.text(job.family, job.shape)
         if job.failed then say("%s: cannot be tuned: %s", title, job.failed) end
+        if rows[i].done and not rows[i].best then
+            for _, sentence in ipairs(job.reasons) do say("%s", sentence) end
+            say("%s: no variant is right (--again measures them anew)", title)
+        end
         if (job.vanished or 0) > 0 then
             say("%s: %d records of variants that the family keeps no more are ignored", title,
                 job.vanished)
@@ -174,7 +178,7 @@ local function run_tune(options)
     tuner:run(list)
     shown:clear()
     for i, job in ipairs(list) do rows[i] = row_of(tuner, job) end
-    say_notes(tuner, list)
+    say_notes(tuner, list, rows)
     report.print(options, COLUMNS, rows, { device = tuner.info.model, driver = tuner.info.driver,
         seed = tuner.seed, records = tuner.file:path() })
     if not options.json then print_totals(tuner, rows) end
