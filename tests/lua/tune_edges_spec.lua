@@ -69,3 +69,19 @@ describe("a file of records", function()
             .. "device's and are skipped\n"):format(lines), errors)
     end)
 end)
+
+describe("lathe tune that ends early", function()
+    it("does not promise that --again goes on", function()
+        for words, rest in pairs({
+            ["rms_norm"] = "goes on with the rest",
+            ["rms_norm --again"] = "begins anew, without --again it goes on with what has no "
+                .. "record",
+            ["--model tests/tiny --rows 1 --regime chain"] = "goes on with the rest",
+            ["--model tests/tiny --rows 1 --regime chain --again"] = "begins anew, without --again "
+                .. "it goes on with what has no record",
+        }) do
+            local out = lathe("early", ("tune %s --budget 0"):format(words))
+            assert.equal("the same command " .. rest, out:match("; ([^\n]*)\nrecords "), words)
+        end
+    end)
+end)

@@ -236,7 +236,7 @@ describe("lathe tune", function()
         ]]):format(settings("stopped"), GEMV, SCRATCH))
         local said = assert(io.popen("bash " .. script .. " 2>/dev/null")):read("a")
         assert.equal("lathe: tune: ended early; what was measured is kept (the same command goes "
-            .. "on)\n130\n", said)
+            .. "on with the rest)\n130\n", said)
         local kept = #records_of("stopped")
         local rest = tune("stopped", GEMV)
         assert.equal(kept, rest.known)
