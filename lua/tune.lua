@@ -145,10 +145,11 @@ function tuner:run(jobs)
     end
 end
 
--- How many of a job's candidates are still to be measured.
+-- How many of a job's candidates are still to be measured; nil where they were not looked at.
 function tuner:open_count(job)
+    if not job.candidates then return nil end
     local count = 0
-    for _, c in ipairs(job.candidates or {}) do
+    for _, c in ipairs(job.candidates) do
         if candidates.is_open(self, job, c) then count = count + 1 end
     end
     return count

@@ -93,7 +93,8 @@ end
 
 -- ---- tune ----
 
--- A job as a row: what was found and how much was looked at.
+-- A job as a row: what was found and how much was looked at, which is empty behind the end of the
+-- budget.
 local function row_of(tuner, job)
     local family, s = job.family, job.shape
     local best = tuner.known:best(family, s, tuner.target.dev)
@@ -106,7 +107,7 @@ local function row_of(tuner, job)
         class = best and best.class, us = best and best.us, floor = best and best.floor,
         share = best and best.floor and 100 * best.floor / best.us,
         default = default and variant.text(family, default), default_us = own and own.us,
-        measured = job.measured or 0, known = job.known or 0, rejected = job.rejected or 0,
+        measured = job.measured, known = job.known, rejected = job.rejected,
         open = tuner:open_count(job), done = job.is_done or false, failed = job.failed,
     }
 end
@@ -145,7 +146,7 @@ local function print_totals(tuner, rows, options)
     local sum = { measured = 0, known = 0, rejected = 0, open = 0, done = 0 }
     for _, row in ipairs(rows) do
         for _, key in ipairs({ "measured", "known", "rejected", "open" }) do
-            sum[key] = sum[key] + row[key]
+            sum[key] = sum[key] + (row[key] or 0)
         end
         sum.done = sum.done + (row.done and 1 or 0)
     end

@@ -1,5 +1,6 @@
 -- Where tuning ends early, has nothing to find, or meets records that are damaged, on the CPU
 -- device: what is said, and what is left.
+local cjson = require("cjson")
 
 local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
 local QUANT <const> = "w8a8_act_quant M=3 K=704"
@@ -83,5 +84,14 @@ describe("lathe tune that ends early", function()
             local out = lathe("early", ("tune %s --budget 0"):format(words))
             assert.equal("the same command " .. rest, out:match("; ([^\n]*)\nrecords "), words)
         end
+    end)
+
+    it("has no counts of shapes that were not looked at", function()
+        local rows = cjson.decode((lathe("early", "--json tune rms_norm --budget 0"))).rows
+        for _, key in ipairs({ "measured", "known", "rejected", "open" }) do
+            assert.truthy(rows[1][key], key)
+            for i = 2, #rows do assert.equal(nil, rows[i][key], key) end
+        end
+        assert.truthy(#rows > 1)
     end)
 end)
