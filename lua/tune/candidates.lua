@@ -69,9 +69,11 @@ end
 
 -- A record on the disk, as it is read again.
 local function append(self, record)
-    local line = records.line(record)
+    local line, before = records.line(record), self.has_written
     self.has_written = true  -- before: an interrupt behind the append finds it so
-    fault.reach(self.file:append(line))
+    local done, why = self.file:append(line)
+    self.has_written = before or done ~= nil
+    fault.reach(done, why)
     record = records.parse(line)
     self.known:add(record, "own")
     return record

@@ -94,4 +94,17 @@ describe("lathe tune that ends early", function()
         end
         assert.truthy(#rows > 1)
     end)
+
+    it("keeps nothing, and says nothing of it, where the first record cannot be written", function()
+        local path <const> = "lua/cold.lua"
+        local text, count = read(path):gsub("    local device = run%.",
+            ("    os.execute('mkdir -p %s')\n%%0"):format(tuned("full")))
+        assert.equal(1, count)
+        local root <const> = SCRATCH .. "/other"
+        write(root .. "/" .. path, text)
+        local _, errors, code = lathe("full", "tune " .. QUANT, "LATHE_ROOT=" .. root)
+        assert.equal(3, code)
+        assert.equal(("lathe: records '%s' (mend that or set LATHE_CACHE_DIR): Is a directory\n")
+            :format(tuned("full")), errors)
+    end)
 end)
