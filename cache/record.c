@@ -35,11 +35,16 @@ struct lt_record {
 
 /* ---- open and close ---- */
 
-static int check_name(const char *name, lt_err *err)
+bool lt_record_is_name(const char *name)
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyz0123456789_-.";
     const size_t n = strlen(name);
-    if (n && n <= NAME_LIMIT && name[0] != '.' && strspn(name, legal) == n) return 0;
+    return n && n <= NAME_LIMIT && name[0] != '.' && strspn(name, legal) == n;
+}
+
+static int check_name(const char *name, lt_err *err)
+{
+    if (lt_record_is_name(name)) return 0;
     return lt_fail(err, "records: '%s' cannot name a file (small letters, digits, _ - . only)",
                    name);
 }

@@ -11,6 +11,8 @@
 
 typedef struct lt_record lt_record;
 
+/* Can a file be named so? */
+bool lt_record_is_name(const char *name);
 /* The file <cache>/tuned/<name>.tuned, which need not be there. A folder or a file that cannot be
  * used is no error before something is written: nothing is read then, which is said where there is
  * one. */

@@ -84,7 +84,9 @@ static void what_is_no_line_or_no_name_is_refused(void **state)
     assert_non_null(strstr(err.text, "without being held"));
     lt_record_close(r);
     check_lines("", 0);
+    assert_true(lt_record_is_name(name));
     for (size_t i = 0; i < lt_countof(names); i++) {
+        assert_false(lt_record_is_name(names[i]));
         assert_int_equal(lt_record_open(&r, names[i], &err), -1);
         assert_non_null(strstr(err.text, "cannot name a file"));
     }

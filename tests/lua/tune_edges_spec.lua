@@ -30,6 +30,13 @@ local function lathe(cache, words, more)
     return out, read(errors), code or 0
 end
 
+-- A record of a cache with what is replaced in it, sealed anew.
+local function resealed(cache, pattern, by)
+    local line <const> = read(tuned(cache)):match("[^\n]*"):gsub("\tsum=.*", ""):gsub(pattern, by)
+    local pipe <close> = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(line)))
+    return ("%s\tsum=%s\n"):format(line, pipe:read(8))
+end
+
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)
 
 describe("a file of records", function()
@@ -106,5 +113,33 @@ describe("lathe tune that ends early", function()
         assert.equal(3, code)
         assert.equal(("lathe: records '%s' (mend that or set LATHE_CACHE_DIR): Is a directory\n")
             :format(tuned("full")), errors)
+    end)
+end)
+
+describe("lathe tune --merge", function()
+    local function merge(lines)
+        write(SCRATCH .. "/lines", lines)
+        return lathe("merged", "tune --merge " .. SCRATCH .. "/lines")
+    end
+
+    it("ignores a device that cannot name a file, and says so", function()
+        lathe("source", "tune " .. QUANT)
+        local lines = {}
+        for i, device in ipairs({ "CPU", "../../x", "", ("x"):rep(200), "a b", "x1" }) do
+            lines[i] = resealed("source", "device=cpu", "device=" .. device)
+        end
+        local out, errors, code = merge(table.concat(lines))
+        assert.same({ 0, "added 1 records, 0 were known (x1)\n" }, { code, out })
+        assert.equal("lathe: merge: 5 lines are torn or foreign, ignored\n", errors)
+    end)
+
+    it("writes no device's records before it has those of all", function()
+        write(tuned("merged", "x3") .. "/x", "")
+        local out, errors, code = merge(resealed("source", "device=cpu", "device=x2")
+            .. resealed("source", "device=cpu", "device=x3"))
+        assert.same({ 3, "" }, { code, out })
+        assert.truthy(errors:find("/merged/tuned/x3.tuned' (mend that or set LATHE_CACHE_DIR): Is",
+            1, true), errors)
+        assert.equal("", read(tuned("merged", "x2")))
     end)
 end)
