@@ -129,12 +129,28 @@ void lt_folder_close(lt_folder *f)
 
 /* ---- whole files ---- */
 
-static int check_file(int fd, struct stat *st, lt_err *err)
+static int check_file(int fd, lt_err *err)
 {
-    if (fstat(fd, st)) return lt_fail(err, "%s", strerror(errno));
-    if (!S_ISREG(st->st_mode)) return lt_fail(err, "not a regular file");
-    if (st->st_size > FILE_LIMIT) return lt_fail(err, "larger than 1 GiB");
-    return check_owner(st, "", err);
+    struct stat st;
+    if (fstat(fd, &st)) return lt_fail(err, "%s", strerror(errno));
+    if (!S_ISREG(st.st_mode)) return lt_fail(err, "not a regular file");
+    if (st.st_size > FILE_LIMIT) return lt_fail(err, "larger than 1 GiB");
+    return check_owner(&st, "", err);
+}
+
+int lt_folder_open_file(const lt_folder *f, const char *file, int flags, lt_err *err)
+{
+    enum { ALWAYS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+    err->text[0] = 0;
+    const int fd = f->io->open(f->fd, file, flags | ALWAYS, 0644);
+    if (fd < 0 && errno == ELOOP) return lt_fail(err, "a symbolic link");
+    if (fd < 0 && errno == ENOENT && !(flags & O_CREAT)) return -1;
+    if (fd < 0) return lt_fail(err, "%s", strerror(errno));
+    if (check_file(fd, err)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 static lt_store_result read_all(const lt_store_io *io, int fd, lt_bytes *out, lt_err *err)
@@ -172,7 +188,10 @@ static int check_seal(lt_bytes *b, const char *magic, lt_err *err)
 lt_store_result lt_folder_take(const lt_folder *f, int fd, lt_bytes *out, lt_err *err)
 {
     struct stat st;
-    if (check_file(fd, &st, err)) return LT_STORE_MISS;
+    if (fstat(fd, &st)) {
+        lt_fail(err, "%s", strerror(errno));
+        return LT_STORE_MISS;
+    }
     const lt_store_result result = read_all(f->io, fd, out, err);
     if (result != LT_STORE_HIT) lt_bytes_clear(out);
     futimens(fd, (struct timespec[]){st.st_atim, {0, UTIME_OMIT}});
@@ -182,18 +201,11 @@ lt_store_result lt_folder_take(const lt_folder *f, int fd, lt_bytes *out, lt_err
 lt_store_result lt_folder_read(const lt_folder *f, const char *file, const char *magic,
                                lt_bytes *out, lt_err *err)
 {
-    enum { FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
     lt_bytes all = {0};
     err->text[0] = 0;
     if (f->fd < 0) return LT_STORE_MISS;
-    const int fd = f->io->open(f->fd, file, FLAGS, 0);
-    if (fd < 0) {
-        if (errno == ELOOP)
-            lt_fail(err, "a symbolic link");
-        else if (errno != ENOENT)
-            lt_fail(err, "%s", strerror(errno));
-        return LT_STORE_MISS;
-    }
+    const int fd = lt_folder_open_file(f, file, O_RDONLY, err);
+    if (fd < 0) return LT_STORE_MISS;
     lt_store_result result = lt_folder_take(f, fd, &all, err);
     close(fd);
     if (result == LT_STORE_HIT && check_seal(&all, magic, err)) result = LT_STORE_MISS;

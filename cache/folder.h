@@ -32,8 +32,11 @@ lt_store_result lt_folder_read(const lt_folder *f, const char *file, const char 
 int lt_folder_write(lt_folder *f, const char *file, const char *magic, lt_span body, lt_err *err);
 /* The same for a file that holds the body alone. */
 int lt_folder_replace(lt_folder *f, const char *file, lt_span body, lt_err *err);
-/* All bytes of an opened file, which only this user or root may have written: the owner is checked.
- * It keeps the time of its last use: a look at the whole cache is no use of each entry. */
+/* A file's descriptor: a regular file's, which only this user or root may have written. -1:
+ * err->text is empty where there is none and flags do not make one, else it says what is wrong. */
+int lt_folder_open_file(const lt_folder *f, const char *file, int flags, lt_err *err);
+/* All bytes of an opened file. It keeps the time of its last use: a look at the whole cache is no
+ * use of each entry. */
 lt_store_result lt_folder_take(const lt_folder *f, int fd, lt_bytes *out, lt_err *err);
 /* Does the name still mean this opened file? */
 bool lt_folder_is_named(const lt_folder *f, int fd, const char *file);

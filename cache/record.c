@@ -35,20 +35,31 @@ struct lt_record {
 
 /* ---- open and close ---- */
 
-static int check_name(const char *name, lt_err *err)
+bool lt_record_is_name(const char *name)
 {
     static const char legal[] = "abcdefghijklmnopqrstuvwxyz0123456789_-.";
     const size_t n = strlen(name);
-    if (n && n <= NAME_LIMIT && name[0] != '.' && strspn(name, legal) == n) return 0;
+    return n && n <= NAME_LIMIT && name[0] != '.' && strspn(name, legal) == n;
+}
+
+static int check_name(const char *name, lt_err *err)
+{
+    if (lt_record_is_name(name)) return 0;
     return lt_fail(err, "records: '%s' cannot name a file (small letters, digits, _ - . only)",
                    name);
+}
+
+/* Puts in front what is at fault, and what to do; returns -1. */
+static int wrap(const lt_record *r, lt_err *err)
+{
+    return lt_wrap(err, "records '%s' (mend that or set LATHE_CACHE_DIR)", r->path);
 }
 
 static void open_folder(lt_record *r, const char *dir)
 {
     if (lt_folder_open(&r->folder, dir, lt_folder_io(), &r->why)) {
         r->is_lost = access(dir, F_OK) == 0;
-        lt_wrap(&r->why, "records '%s' (mend that or set LATHE_CACHE_DIR)", r->path);
+        wrap(r, &r->why);
     } else if (!r->folder.writable)
         lt_fail(&r->why, "records '%s': the folder cannot be written (set LATHE_CACHE_DIR)",
                 r->path);
@@ -103,9 +114,22 @@ const char *lt_record_path(const lt_record *r)
     return r->path;
 }
 
-int lt_record_check(const lt_record *r, lt_err *err)
+static int check_folder(const lt_record *r, lt_err *err)
 {
     return *r->why.text ? lt_fail(err, "%s", r->why.text) : 0;
+}
+
+/* Can the file be opened so, or made? */
+static int check_file(const lt_record *r, int flags, lt_err *err)
+{
+    const int fd = lt_folder_open_file(&r->folder, r->file, flags, err);
+    if (fd >= 0) close(fd);
+    return fd >= 0 || !*err->text ? 0 : wrap(r, err);
+}
+
+int lt_record_check(const lt_record *r, lt_err *err)
+{
+    return check_folder(r, err) ? -1 : check_file(r, O_RDWR, err);
 }
 
 /* ---- locks: on the file itself, so that they die with their holder ---- */
@@ -129,12 +153,10 @@ static int lock(const lt_record *r, int fd, int how, lt_err *err)
  * there is none and flags do not make one. */
 static int open_locked(const lt_record *r, int flags, int how, int *fd, lt_err *err)
 {
-    enum { ALWAYS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
     *fd = -1;
     for (;;) {
-        const int got = r->folder.io->open(r->folder.fd, r->file, flags | ALWAYS, 0644);
-        if (got < 0 && errno == ENOENT && !(flags & O_CREAT)) return 0;
-        if (got < 0) return lt_fail(err, "%s: %s", r->path, strerror(errno));
+        const int got = lt_folder_open_file(&r->folder, r->file, flags, err);
+        if (got < 0) return *err->text ? wrap(r, err) : 0;
         if (lock(r, got, how, err)) {
             close(got);
             return -1;
@@ -150,7 +172,7 @@ static int open_locked(const lt_record *r, int flags, int how, int *fd, lt_err *
 int lt_record_hold(lt_record *r, lt_err *err)
 {
     if (r->held >= 0) return 0;
-    if (lt_record_check(r, err)) return -1;
+    if (check_folder(r, err)) return -1;
     return open_locked(r, O_RDWR | O_CREAT | O_APPEND, LOCK_EX, &r->held, err);
 }
 
@@ -219,7 +241,7 @@ static int take(const lt_record *r, int fd, lt_bytes *lines, size_t *bad, lt_err
 {
     lt_bytes all = {0};
     lt_err why;
-    lseek(fd, 0, SEEK_SET); /* fails where it is no file, which the next line says */
+    if (lseek(fd, 0, SEEK_SET) < 0) return lt_fail(err, "%s: %s", r->path, strerror(errno));
     if (lt_folder_take(&r->folder, fd, &all, &why) != LT_STORE_HIT)
         return lt_fail(err, "%s: %s", r->path, why.text);
     const int failed = lt_record_unseal(lt_bytes_view(&all), lines, bad, err);
@@ -227,15 +249,21 @@ static int take(const lt_record *r, int fd, lt_bytes *lines, size_t *bad, lt_err
     return failed;
 }
 
+/* Is there a folder, and no file in it that is not to be read? What is there in vain is said. */
+static bool is_usable(const lt_record *r)
+{
+    lt_err why = r->why;
+    const bool is_lost = r->folder.fd < 0 ? r->is_lost : check_file(r, O_RDONLY, &why);
+    if (is_lost) lt_debug(0, "%s: none of them is used", why.text);
+    return r->folder.fd >= 0 && !is_lost;
+}
+
 int lt_record_read(lt_record *r, lt_bytes *lines, size_t *bad, lt_err *err)
 {
     int fd = r->held;
     *bad = 0;
-    if (r->folder.fd < 0) {
-        if (r->is_lost) lt_debug(0, "%s: none of them is used", r->why.text);
-        return 0;
-    }
     if (fd >= 0) return take(r, fd, lines, bad, err);
+    if (!is_usable(r)) return 0;
     if (open_locked(r, O_RDONLY, LOCK_SH, &fd, err)) return -1;
     if (fd < 0) return 0;
     const int failed = take(r, fd, lines, bad, err);
@@ -282,7 +310,7 @@ int lt_record_append(lt_record *r, lt_span line, lt_err *err)
 {
     int fd = r->held;
     lt_bytes sealed = {0};
-    if (lt_record_check(r, err)) return -1;
+    if (check_folder(r, err)) return -1;
     if (add_sealed(&sealed, line, err)) goto fail;
     if (fd < 0 && open_locked(r, O_RDWR | O_CREAT | O_APPEND, LOCK_EX, &fd, err)) goto fail;
     const int failed = append_to(r, fd, lt_bytes_view(&sealed), err);

@@ -11,8 +11,11 @@
 
 typedef struct lt_record lt_record;
 
-/* The file <cache>/tuned/<name>.tuned, which need not be there. A folder that cannot be used is no
- * error before something is written: nothing is read then, which is said where there is one. */
+/* Can a file be named so? */
+bool lt_record_is_name(const char *name);
+/* The file <cache>/tuned/<name>.tuned, which need not be there. A folder or a file that cannot be
+ * used is no error before something is written: nothing is read then, which is said where there is
+ * one. */
 int lt_record_open(lt_record **out, const char *name, lt_err *err);
 void lt_record_close(lt_record *r); /* lets go what is held */
 const char *lt_record_path(const lt_record *r);
@@ -20,7 +23,7 @@ const char *lt_record_path(const lt_record *r);
 int lt_record_check(const lt_record *r, lt_err *err);
 
 /* Appends to lines all whole lines of the file, without their seals, each with its newline; bad:
- * how many others there are. A file that is not there has none. */
+ * how many others there are. A file that is not there has none; one that is held is there. */
 int lt_record_read(lt_record *r, lt_bytes *lines, size_t *bad, lt_err *err);
 /* The same for the text of any file. */
 int lt_record_unseal(lt_span text, lt_bytes *lines, size_t *bad, lt_err *err);

@@ -67,6 +67,13 @@ static int read_record(lua_State *L)
     return push_lines(L, failed, lines, bad, &err);
 }
 
+/* is_record_name(text): can it be the name that records() takes? */
+static int is_record_name(lua_State *L)
+{
+    lua_pushboolean(L, lt_record_is_name(luaL_checkstring(L, 1)));
+    return 1;
+}
+
 /* unseal(text of a file of records) -> as record:read */
 static int unseal(lua_State *L)
 {
@@ -125,6 +132,7 @@ static const luaL_Reg record_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"records", open_record},
+    {"is_record_name", is_record_name},
     {"unseal", unseal},
     {NULL, NULL},
 };

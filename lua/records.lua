@@ -54,6 +54,16 @@ function records.line(record)
     return table.concat(words, "\t")
 end
 
+-- Are its numbers such as tuning writes? What a kernel adds in the chain may be less than nothing.
+local function has_numbers(record)
+    for field in pairs(NUMBERS) do
+        local value = record[field]
+        if value ~= nil and (not math.type(value) or value - value ~= 0) then return false end
+    end
+    if not RIGHT[record.status] then return true end
+    return record.us and (record.us > 0 or record.regime == records.CHAIN)
+end
+
 -- The record of a line; nil for one of another format. A field that it does not know is kept.
 function records.parse(line)
     local record = {}
@@ -62,7 +72,7 @@ function records.parse(line)
     end
     local whole = record.record == FORMAT and record.device and record.family and record.shape
         and record.knobs and record.status and record.regime and record.layout and record.text
-    if not whole or RIGHT[record.status] and math.type(record.us) == nil then return nil end
+    if not whole or not has_numbers(record) then return nil end
     record.line = line
     return record
 end
@@ -274,32 +284,40 @@ function set:vanished(family, s, dev)
     return count
 end
 
+-- Adds the records of the set's device; how many lines are none.
 local function add_lines(self, lines, bad, source)
     for _, line in ipairs(lines) do
         local record = records.parse(line)
-        if not record then bad = bad + 1 end
-        if record and record.device == self.device then self:add(record, source) end
+        if record and record.device == self.device then
+            self:add(record, source)
+        else
+            bad = bad + 1
+        end
     end
-    self.bad = self.bad + bad
+    return bad
 end
 
 -- An empty set.
 function records.new(device)
-    return setmetatable({ device = device, families = {}, bad = 0 }, { __index = set })
+    return setmetatable({ device = device, families = {} }, { __index = set })
 end
 
--- What is known of a device, by its key: the shipped records, then the user's, which win. `bad` is
--- the number of lines that are torn or foreign.
+-- What is known of a device, by its key: the shipped records, then the user's, which win. Says how
+-- many lines are torn, foreign or another device's.
 function records.load(device)
-    local self = records.new(device)
+    local self, skipped = records.new(device), 0
     local shipped = lathe.read(("cache/tuned/%s.tuned"):format(device))
     if shipped then
         local lines, bad = fault.reach(lathe.unseal(shipped))
-        add_lines(self, lines, bad, "shipped")
+        skipped = add_lines(self, lines, bad, "shipped")
     end
     local file <close> = fault.reach(lathe.records(device))
     local lines, bad = fault.reach(file:read())
-    add_lines(self, lines, bad, "own")
+    skipped = skipped + add_lines(self, lines, bad, "own")
+    if skipped > 0 then
+        lathe.debug(0, ("records: %d lines of %s are torn, foreign or another device's and are "
+            .. "skipped"):format(skipped, device))
+    end
     return self
 end
 

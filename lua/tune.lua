@@ -120,9 +120,9 @@ function tune.open(options, families)
     if not self.target.is_cpu and lathe.setting("jit") == "off" then
         fault.usage("tune: LATHE_JIT=off forbids to compile candidates (unset it)")
     end
-    self.known = records.load(info.key)
     self.file = fault.reach(lathe.records(info.key))
     fault.reach(self.file:check())
+    self.known = records.load(info.key)
     return self
 end
 
@@ -145,10 +145,11 @@ function tuner:run(jobs)
     end
 end
 
--- How many of a job's candidates are still to be measured.
+-- How many of a job's candidates are still to be measured; nil where they were not looked at.
 function tuner:open_count(job)
+    if not job.candidates then return nil end
     local count = 0
-    for _, c in ipairs(job.candidates or {}) do
+    for _, c in ipairs(job.candidates) do
         if candidates.is_open(self, job, c) then count = count + 1 end
     end
     return count

@@ -93,7 +93,8 @@ end
 
 -- ---- tune ----
 
--- A job as a row: what was found and how much was looked at.
+-- A job as a row: what was found and how much was looked at, which is empty behind the end of the
+-- budget.
 local function row_of(tuner, job)
     local family, s = job.family, job.shape
     local best = tuner.known:best(family, s, tuner.target.dev)
@@ -106,7 +107,7 @@ local function row_of(tuner, job)
         class = best and best.class, us = best and best.us, floor = best and best.floor,
         share = best and best.floor and 100 * best.floor / best.us,
         default = default and variant.text(family, default), default_us = own and own.us,
-        measured = job.measured or 0, known = job.known or 0, rejected = job.rejected or 0,
+        measured = job.measured, known = job.known, rejected = job.rejected,
         open = tuner:open_count(job), done = job.is_done or false, failed = job.failed,
     }
 end
@@ -119,15 +120,15 @@ local COLUMNS <const> = {
     { "measured", "measured" }, { "known", "known" }, { "rejected", "rejected" },
 }
 
-local function say_notes(tuner, list)
-    if tuner.known.bad > 0 then
-        say("records: %d lines of %s are torn or foreign and are skipped", tuner.known.bad,
-            tuner.info.key)
-    end
+local function say_notes(tuner, list, rows)
     for _, sentence in ipairs(tuner.sentences) do say("%s", sentence) end
-    for _, job in ipairs(list) do
+    for i, job in ipairs(list) do
         local title = job.family.name .. " " .. shape.text(job.family, job.shape)
         if job.failed then say("%s: cannot be tuned: %s", title, job.failed) end
+        if rows[i].done and not rows[i].best then
+            for _, sentence in ipairs(job.reasons) do say("%s", sentence) end
+            say("%s: no variant is right (--again measures them anew)", title)
+        end
         if (job.vanished or 0) > 0 then
             say("%s: %d records of variants that the family keeps no more are ignored", title,
                 job.vanished)
@@ -135,27 +136,33 @@ local function say_notes(tuner, list)
     end
 end
 
-local function print_totals(tuner, rows)
+-- What the same command does where this one ends early: --again knows no record, its own neither.
+local function way_on(options)
+    if not options.again then return "the same command goes on with the rest" end
+    return "the same command begins anew, without --again it goes on with what has no record"
+end
+
+local function print_totals(tuner, rows, options)
     local sum = { measured = 0, known = 0, rejected = 0, open = 0, done = 0 }
     for _, row in ipairs(rows) do
         for _, key in ipairs({ "measured", "known", "rejected", "open" }) do
-            sum[key] = sum[key] + row[key]
+            sum[key] = sum[key] + (row[key] or 0)
         end
         sum.done = sum.done + (row.done and 1 or 0)
     end
     local rest = sum.measured == 0 and "; nothing was left to measure" or ""
-    if sum.done < #rows then rest = "; the same command goes on with the rest" end
+    if sum.done < #rows then rest = "; " .. way_on(options) end
     print(("%d of %d shapes: %d candidates measured, %d known, %d rejected%s"):format(sum.done,
         #rows, sum.measured, sum.known, sum.rejected, rest))
     print("records " .. tuner.file:path())
 end
 
 -- Says so where the command ends in the middle, by Ctrl-C or a fault.
-local function watch(tuner)
+local function watch(tuner, options)
     return setmetatable({}, {
         __close = function(_, why)
             if not why or not tuner.has_written then return end
-            say("tune: ended early; what was measured is kept (the same command goes on)")
+            say("tune: ended early; what was measured is kept (%s)", way_on(options))
         end,
     })
 end
@@ -174,14 +181,14 @@ local function run_tune(options)
         budget = seconds_of(options.budget), again = options.again, shown = shown,
     }, families)
     local list, rows = jobs.of(options, tuner.target), {}
-    local _ <close> = watch(tuner)
+    local _ <close> = watch(tuner, options)
     tuner:run(list)
     shown:clear()
     for i, job in ipairs(list) do rows[i] = row_of(tuner, job) end
-    say_notes(tuner, list)
+    say_notes(tuner, list, rows)
     report.print(options, COLUMNS, rows, { device = tuner.info.model, driver = tuner.info.driver,
         seed = tuner.seed, records = tuner.file:path() })
-    if not options.json then print_totals(tuner, rows) end
+    if not options.json then print_totals(tuner, rows, options) end
     return exit_code(rows)
 end
 
@@ -205,7 +212,7 @@ local function run_chain(options)
     if options.json then return 0 end
     for _, row in ipairs(all.rows) do changed = changed + (row.best ~= row.alone and 1 or 0) end
     print(("%d kernels have rivals, of %d another one is the fastest in the chain%s"):format(
-        #all.rows, changed, all.is_done and "" or "; the same command goes on with the rest"))
+        #all.rows, changed, all.is_done and "" or "; " .. way_on(options)))
     print("records " .. all.file:path())
     return 0
 end

@@ -69,10 +69,10 @@ function ask.declare_pins(command)
     command:option("--pins", "Lua file of variants to take: { [\"FAMILY SHAPE\"] = \"KNOBS\" }")
 end
 
--- Lets a target's plans choose by what is pinned and what was recorded.
+-- Lets a target's plans choose by what is pinned and what was recorded, which is read once.
 function ask.know(target, options)
     target.pins = pins.read(options.pins, target.families)
-    target.records = target.key and records.load(target.key)
+    target.records = target.records or target.key and records.load(target.key)
     return target
 end
 

@@ -29,26 +29,35 @@ local function is_near_floor(record)
     return record.us and record.floor and record.us <= NEAR * record.floor
 end
 
--- Notes what a record says of its shape: the best so far, and classes that are near the floor.
-local function note(job, record)
-    if not records.is_right(record) then return end
+-- Notes what a record says of its shape: the best so far, and classes that are near the floor; a
+-- candidate that is not right counts as rejected, and sentences get one that says why.
+local function note(job, c, record, sentences)
+    if not records.is_right(record) then
+        job.rejected = job.rejected + 1
+        sentences[#sentences + 1] = ("kernel %s: %s: %s"):format(c.name, record.status, record.why)
+        return
+    end
     job.best = math.min(job.best or math.huge, record.us)
     if is_near_floor(record) then job.near[record.class] = true end
 end
 
--- Fills job: its candidates in order, how many of them are known.
+-- The same for what need not be measured.
+local function note_known(job, c, record)
+    job.known = job.known + 1
+    note(job, c, record, job.reasons)
+end
+
+-- Fills job: its candidates in order, how many of them are known and rejected, the reasons of those
+-- that were recorded before.
 function candidates.prepare(self, job)
     if job.candidates then return end
-    job.candidates, job.near, job.codes = {}, {}, {}
+    job.candidates, job.near, job.codes, job.reasons = {}, {}, {}, {}
     job.known, job.measured, job.rejected = 0, 0, 0
     for i, v in ipairs(variant.kept(job.family, job.shape, self.target.dev)) do
         local c = candidate(self, job, v)
         local record = candidates.recorded(self, job, c)
         job.candidates[i] = c
-        if record then
-            job.known = job.known + 1
-            note(job, record)
-        end
+        if record then note_known(job, c, record) end
     end
     job.vanished = self.known:vanished(job.family, job.shape, self.target.dev)
 end
@@ -58,17 +67,13 @@ function candidates.is_open(self, job, c)
     return not job.near[c.class] and not candidates.recorded(self, job, c)
 end
 
-local function reject(self, job, c, record)
-    job.rejected = job.rejected + 1
-    self.sentences[#self.sentences + 1] = ("kernel %s: %s: %s"):format(
-        c.name, record.status, record.why)
-end
-
 -- A record on the disk, as it is read again.
 local function append(self, record)
-    local line = records.line(record)
+    local line, before = records.line(record), self.has_written
     self.has_written = true  -- before: an interrupt behind the append finds it so
-    fault.reach(self.file:append(line))
+    local done, why = self.file:append(line)
+    self.has_written = before or done ~= nil
+    fault.reach(done, why)
     record = records.parse(line)
     self.known:add(record, "own")
     return record
@@ -82,8 +87,7 @@ function candidates.built(self, job, c, machine)
     if not old or old.text == c.text then return end
     local behind = self.known:find(job.family, job.shape, c.knobs, old.text, records.CHAIN)
     if behind then append(self, records.with_text(behind, c.text)) end
-    note(job, append(self, records.with_text(old, c.text)))
-    job.known = job.known + 1
+    note_known(job, c, append(self, records.with_text(old, c.text)))
 end
 
 -- Records fields of a candidate, on the disk when this returns.
@@ -94,8 +98,7 @@ function candidates.write(self, job, c, fields)
     for field, value in pairs(fields) do record[field] = value end
     record = append(self, record)
     self.fresh[record] = true
-    note(job, record)
-    if not records.is_right(record) then reject(self, job, c, record) end
+    note(job, c, record, self.sentences)
     lathe.debug(3, ("tune %s: %s %s"):format(c.name, record.status,
         record.us and ("%.4g us"):format(record.us) or record.why))
 end

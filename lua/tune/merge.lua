@@ -4,6 +4,7 @@ local fault = require("lua.fault")
 local input = require("lua.input")
 local lathe = require("lathe")
 local records = require("lua.records")
+local scope = require("lua.scope")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
 
@@ -23,24 +24,28 @@ local function subject(record)
         record.text }, " ")
 end
 
--- The records of a file, by device, each list in order; counts.vanished, counts.bad.
-local function sort_out(path, families, by_device, counts)
+-- Adds a record to its device's list.
+local function add(lists, record)
+    local list = lists[record.device]
+    if not list then
+        list = { device = record.device }
+        lists[record.device], lists[#lists + 1] = list, list
+    end
+    list[#list + 1] = record
+end
+
+-- Sorts the records of a file by device, each list in order; counts.vanished, counts.bad.
+local function sort_out(path, families, lists, counts)
     local lines, bad = fault.reach(lathe.unseal(input.read("--merge", path)))
     counts.bad = counts.bad + bad
     for _, line in ipairs(lines) do
         local record = records.parse(line)
-        if not record then
+        if not record or not lathe.is_record_name(record.device) then
             counts.bad = counts.bad + 1
         elseif not is_known(families, record) then
             counts.vanished = counts.vanished + 1
         else
-            local list = by_device[record.device]
-            if not list then
-                list = {}
-                by_device[record.device] = list
-                by_device[#by_device + 1] = record.device
-            end
-            list[#list + 1] = record
+            add(lists, record)
         end
     end
 end
@@ -59,10 +64,8 @@ local function last_ones(lines)
     return kept, last
 end
 
-local function join(device, list, counts)
-    local file <close> = fault.reach(lathe.records(device))
-    fault.reach(file:hold())
-    local own, bad = fault.reach(file:read())
+local function join(list, counts)
+    local own, bad = fault.reach(list.file:read())
     local kept, known = last_ones(own)
     local all = {}
     for _, record in ipairs(list) do
@@ -75,18 +78,25 @@ local function join(device, list, counts)
     all = last_ones(all)
     counts.added, counts.dropped = counts.added + #all, counts.dropped + bad
     if #all == 0 then return end
-    fault.reach(file:replace(table.move(kept, 1, #kept, #all + 1, all)))
+    fault.reach(list.file:replace(table.move(kept, 1, #kept, #all + 1, all)))
 end
 
--- Reads the files and writes the user's records of each device that they speak of. Counts: added,
--- known (here already), vanished (the families have no such variant), bad (torn or foreign),
--- dropped (such lines of the user's file), devices.
+-- Reads the files and writes the user's records of each device that they speak of, of none before
+-- all are held. Counts: added, known (here already), vanished (the families have no such variant),
+-- bad (torn or foreign), dropped (such lines of the user's file), devices.
 function merge.run(paths, families)
-    local by_device = {}
-    local counts = { added = 0, known = 0, vanished = 0, bad = 0, dropped = 0 }
-    for _, path in ipairs(paths) do sort_out(path, families, by_device, counts) end
-    for _, device in ipairs(by_device) do join(device, by_device[device], counts) end
-    counts.devices = { table.unpack(by_device) }
+    local lists, files <close> = {}, scope.new()
+    local counts = { added = 0, known = 0, vanished = 0, bad = 0, dropped = 0, devices = {} }
+    for _, path in ipairs(paths) do sort_out(path, families, lists, counts) end
+    table.sort(lists, function(a, b) return a.device < b.device end)  -- all hold in one order
+    for _, list in ipairs(lists) do
+        list.file = files:add(fault.reach(lathe.records(list.device)))
+        fault.reach(list.file:hold())
+    end
+    for i, list in ipairs(lists) do
+        join(list, counts)
+        counts.devices[i] = list.device
+    end
     return counts
 end
 

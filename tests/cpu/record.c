@@ -84,7 +84,9 @@ static void what_is_no_line_or_no_name_is_refused(void **state)
     assert_non_null(strstr(err.text, "without being held"));
     lt_record_close(r);
     check_lines("", 0);
+    assert_true(lt_record_is_name(name));
     for (size_t i = 0; i < lt_countof(names); i++) {
+        assert_false(lt_record_is_name(names[i]));
         assert_int_equal(lt_record_open(&r, names[i], &err), -1);
         assert_non_null(strstr(err.text, "cannot name a file"));
     }
@@ -153,26 +155,49 @@ static void foreign_lines_other_line_ends_and_none_at_the_end_do_no_harm(void **
     lt_record_close(r);
 }
 
-static void a_folder_a_link_or_a_pipe_in_its_place_is_an_error_that_names_it(void **state)
+/* It is read as empty, which is said once, with why, and neither appended to nor held. */
+static void check_unusable(const char *path, const char *why)
 {
-    char path[512];
+    char said[1000];
     lt_err err;
-    lt_bytes lines = {0};
-    size_t bad;
-    path_to(*state, path);
     lt_record *r = open_record();
-    assert_int_equal(symlink("nowhere", path), 0);
+    const int capture = begin_capture();
+    check_lines("", 0);
+    end_capture(capture, said, sizeof said);
+    assert_int_equal(count_lines(said), 1);
+    assert_non_null(strstr(said, path));
+    assert_non_null(strstr(said, "(mend that or set LATHE_CACHE_DIR): "));
+    assert_non_null(strstr(said, why));
+    assert_non_null(strstr(said, ": none of them is used"));
+    assert_int_equal(lt_record_check(r, &err), -1);
+    assert_non_null(strstr(err.text, path));
     assert_int_equal(lt_record_append(r, lt_span_text("a"), &err), -1);
     assert_non_null(strstr(err.text, path));
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(lt_record_read(r, &lines, &bad, &err), -1);
-    assert_non_null(strstr(err.text, path));
-    assert_int_equal(rmdir(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(lt_record_read(r, &lines, &bad, &err), -1);
-    assert_non_null(strstr(err.text, ": not a regular file"));
+    assert_int_equal(lt_record_hold(r, &err), -1);
+    assert_non_null(strstr(err.text, "(mend that or set LATHE_CACHE_DIR): "));
     lt_record_close(r);
+}
+
+static void
+what_is_no_file_of_the_user_in_its_place_is_said_and_neither_read_nor_written(void **state)
+{
+    char path[512];
+    path_to(*state, path);
+    lt_record_close(open_record());
+    assert_int_equal(symlink("nowhere", path), 0);
+    check_unusable(path, "a symbolic link");
+    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0);
+    check_unusable(path, "not a regular file");
+    assert_int_equal(unlink(path) || mkdir(path, 0700), 0);
+    check_unusable(path, "not a regular file");
+    assert_int_equal(rmdir(path), 0);
+    lt_record *r = open_record();
+    append(r, "first");
+    lt_record_close(r);
+    assert_int_equal(chmod(path, 0666), 0);
+    check_unusable(path, "others may write it");
+    assert_int_equal(chmod(path, 0600), 0);
+    check_lines("first\n", 0);
 }
 
 /* ---- places ---- */
@@ -210,6 +235,44 @@ static void a_read_only_folder_is_read_and_says_why_nothing_is_appended(void **s
     const int status = wait_child(child);
     assert_int_equal(chmod(folder, 0700), 0);
     assert_int_equal(status, 0);
+    check_lines("first\n", 0);
+}
+
+/* In a child that may not read the file. */
+static int use_unreadable(void)
+{
+    lt_err err;
+    lt_bytes lines = {0};
+    size_t bad;
+    lt_record *r = NULL;
+    if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY))) return 2;
+    if (lt_record_open(&r, name, &err)) return 3;
+    const bool well = !lt_record_read(r, &lines, &bad, &err) && !lines.len;
+    lt_record_close(r);
+    return well ? 0 : 1;
+}
+
+static void an_unreadable_file_is_said_and_read_as_empty(void **state)
+{
+    const scratch *x = *state;
+    char path[512], said[1000], *slash;
+    path_to(x, path);
+    lt_record *r = open_record();
+    append(r, "first");
+    lt_record_close(r);
+    assert_int_equal(chmod(path, 0), 0);
+    *(slash = strrchr(path, '/')) = 0;
+    assert_int_equal(chmod(x->root, 0755) || chmod(x->cache, 0755) || chmod(path, 0755), 0);
+    *slash = '/';
+    const int capture = begin_capture();
+    const pid_t child = fork();
+    if (child == 0) _exit(use_unreadable());
+    const int status = wait_child(child);
+    end_capture(capture, said, sizeof said);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_lines(said), 1);
+    assert_non_null(strstr(said, "Permission denied: none of them is used"));
+    assert_int_equal(chmod(path, 0600), 0);
     check_lines("first\n", 0);
 }
 
@@ -411,8 +474,9 @@ int main(void)
         in_cache(a_torn_end_costs_its_own_line_and_the_next_append_begins_a_new_one),
         in_cache(a_flipped_bit_costs_one_line),
         in_cache(foreign_lines_other_line_ends_and_none_at_the_end_do_no_harm),
-        in_cache(a_folder_a_link_or_a_pipe_in_its_place_is_an_error_that_names_it),
+        in_cache(what_is_no_file_of_the_user_in_its_place_is_said_and_neither_read_nor_written),
         in_cache(a_read_only_folder_is_read_and_says_why_nothing_is_appended),
+        in_cache(an_unreadable_file_is_said_and_read_as_empty),
         in_cache(a_folder_that_cannot_be_made_holds_nothing_and_says_so_when_written),
         in_cache(a_folder_that_is_there_and_cannot_be_used_is_said_when_it_is_read),
         in_cache(a_full_disk_takes_nothing_of_a_line_and_nothing_of_older_ones),

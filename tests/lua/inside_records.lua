@@ -103,10 +103,30 @@ local function room(known)
     ask("dsa_topk", { M = 1, K = 16, POOLS = 32768 })
 end
 
+-- Which values of a number a line may have.
+local function numbers(family)
+    for _, case in ipairs({ { "us", "4.5", "7", "0", "-1", "1e999", "-1e999", "nan", "soon" },
+        { "spread", "0", "1e999", "x" }, { "floor", "2.5", "-1e999" }, { "pass", "2", "1e999" } })
+    do
+        local said = { case[1] }
+        for i = 2, #case do
+            for _, regime in ipairs({ records.ALONE, records.CHAIN }) do
+                local r = records.key("x", family, { M = 1, N = 32, K = 4096 }, regime)
+                r.knobs, r.text, r.status, r.us = "s4p1c0u2o32", ("0"):rep(16), "ok", 1.0
+                r[case[1]] = case[i]
+                local read = records.parse(records.line(r))
+                if read then said[#said + 1] = regime .. ":" .. case[i] end
+            end
+        end
+        print(table.concat(said, " "))
+    end
+end
+
 return function(words)
     local family = assert(catalog.find(choice.catalog(), "w8a8_gemv"))
     local known = records.new("x")
     if words[1] == "classes" then return classes(family, known) or 0 end
+    if words[1] == "numbers" then return numbers(family) or 0 end
     if words[1] == "room" then return room(known) or 0 end
     steps[words[1]](function(fields) record(family, known, fields) end, function(M, class)
         local s = { M = M, N = 32, K = 4096 }

@@ -58,4 +58,11 @@ describe("a set of records", function()
             "2 0",
         }, answers("classes"))
     end)
+
+    it("reads finite numbers alone, and of times alone those that take some", function()
+        assert.same({
+            "us alone:4.5 chain:4.5 alone:7 chain:7 chain:0 chain:-1",
+            "spread alone:0 chain:0", "floor alone:2.5 chain:2.5", "pass alone:2 chain:2",
+        }, answers("numbers"))
+    end)
 end)

@@ -160,16 +160,21 @@ describe("lathe tune with planted faults", function()
         assert.equal("f0w32", again.best)
         assert.equal(before, #records_of("faults"))
         local out = lathe("faults", "tune " .. FAMILY .. " " .. SHAPE, root)
-        assert.truthy(out:find("0 candidates measured, 8 known, 0 rejected; nothing was left to "
+        assert.truthy(out:find("0 candidates measured, 8 known, 7 rejected; nothing was left to "
             .. "measure", 1, true), out)
     end)
 
-    it("ends with 1 where no variant is right", function()
+    it("ends with 1 where no variant is right, and says so, again too", function()
         local bad = other_root("bad", { [LIB] = changed(LIB, "amax / 448.0f", "amax / 447.0f") })
-        local none, _, status = tune("bad", FAMILY .. " " .. SHAPE, bad)
-        assert.equal(1, status)
-        assert.equal(nil, none.best)
-        assert.equal(4, none.rejected)
+        for _, measured in ipairs({ 4, 0 }) do
+            local none, said, status = tune("bad", FAMILY .. " " .. SHAPE, bad)
+            assert.same({ 1, nil, measured, 4 - measured, 4 },
+                { status, none.best, none.measured, none.known, none.rejected })
+            local wrong, last = said:match("^(.*\n)lathe: ([^\n]*)\n$")
+            assert.equal(4, select(2, wrong:gsub("__w%d+: wrong: [^\n]+ differ", "")), said)
+            assert.equal("w8a8_act_quant m3_k704: no variant is right (--again measures them anew)",
+                last)
+        end
     end)
 end)
 
@@ -231,7 +236,7 @@ describe("lathe tune", function()
         ]]):format(settings("stopped"), GEMV, SCRATCH))
         local said = assert(io.popen("bash " .. script .. " 2>/dev/null")):read("a")
         assert.equal("lathe: tune: ended early; what was measured is kept (the same command goes "
-            .. "on)\n130\n", said)
+            .. "on with the rest)\n130\n", said)
         local kept = #records_of("stopped")
         local rest = tune("stopped", GEMV)
         assert.equal(kept, rest.known)
@@ -271,7 +276,8 @@ describe("lathe tune", function()
         local text = read(path)
         write(path, "what is this\n" .. text:gsub("\n", "\r\n") .. "record=1\tdevi")
         local row, errors = tune("torn", FAMILY .. " " .. SHAPE)
-        assert.equal("lathe: records: 2 lines of cpu are torn or foreign and are skipped\n", errors)
+        assert.equal("lathe: records: 2 lines of cpu are torn, foreign or another device's and are "
+            .. "skipped\n", errors)
         assert.equal(4, row.known)
     end)
 
