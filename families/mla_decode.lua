@@ -36,6 +36,7 @@ local function warps(s, v)
 end
 
 -- Is the block table of a sequence brought to shared memory? Else each token's entry is looked up.
+-- ORDER TABLE
 local function brings_table(s) return s.PAGES % 4 == 0 and s.PAGES <= 2048 end
 
 -- Latents, the parts' shares of y, queries, p. With many parts shares take the place of latents.

@@ -15,8 +15,13 @@ local PRELUDES <const> = {
     cuda = { "templates/prelude/cuda.h", "templates/prelude/exact.h" },
     cpu = { "templates/prelude/cpu.h" },  -- the host has exact.h's functions as symbols
 }
-local CLUSTER <const> = { cuda = "templates/prelude/cluster.h" }  -- where launch has clusters
-local WGMMA <const> = { cuda = "templates/prelude/wgmma.h" }  -- where the text has lt_wgmma_
+local ASKED_FOR <const> = {  -- by a text that has such names
+    cuda = {
+        { "lt_cluster_", "templates/prelude/cluster.h" },
+        { "lt_wgmma_", "templates/prelude/wgmma.h" },
+    },
+    cpu = {},
+}
 
 -- An error in a field of a family: at the first line of the function to blame, which may be the
 -- field itself, else in its file.
@@ -143,11 +148,12 @@ local function joined(...)
 end
 
 -- The prelude without and with #line. None of its files ends in the middle of a line.
-local function prelude_of(target, has_clusters, text, read)
-    local plain, directed = "", ""
-    local clusters = has_clusters and { CLUSTER[target.prelude] } or {}
-    local wgmma = text:find("lt_wgmma_", 1, true) and { WGMMA[target.prelude] } or {}
-    for _, path in ipairs(joined(PRELUDES[target.prelude], clusters, wgmma)) do
+local function prelude_of(target, text, read)
+    local plain, directed, paths = "", "", joined(PRELUDES[target.prelude])
+    for _, more in ipairs(ASKED_FOR[target.prelude]) do
+        if text:find(more[1], 1, true) then paths[#paths + 1] = more[2] end
+    end
+    for _, path in ipairs(paths) do
         local source = read(path)
         if not source then error(("prelude %s: not found"):format(path), 0) end
         plain = plain .. source
@@ -174,7 +180,7 @@ function emit.kernel(job)
         { template.piece("generated", entry(kernel, params)) })
     local normal = launch_of(family, s, v, dev, target)
     local text = template.print(pieces, false)
-    local prelude, directed = prelude_of(target, normal.cluster ~= nil, text, read)
+    local prelude, directed = prelude_of(target, text, read)
 
     return {
         name = kernel, arch = job.arch, model = target.model, class = class,

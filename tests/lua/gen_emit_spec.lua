@@ -29,6 +29,25 @@ describe("emit", function()
         assert.matches("\n#line 1 \"templates/lib/scale.cut\"\n", k.source)
     end)
 
+    it("puts those files of the prelude in front whose names the text has", function()
+        local CLUSTER <const>, WGMMA <const> = "/* cluster.h */\n", "/* wgmma.h */\n"
+        local function more(text, arch_name)
+            local k = fixtures.kernel("w8a8_rows", SMALL, "c2w4s2u1", arch_name,
+                fixtures.read_with({
+                    ["templates/w8a8_rows.cut"] = text,
+                    ["templates/prelude/cluster.h"] = CLUSTER,
+                    ["templates/prelude/wgmma.h"] = WGMMA,
+                }))
+            assert.equal(k.prelude .. k.text, k.plain)
+            return k.prelude:match("/%* exact%.h %*/\n(.*)") or k.prelude
+        end
+        assert.equal("", more("lt_mma(); lt_cluster();"))
+        assert.equal(CLUSTER, more("if (CLUSTER > 1) lt_cluster_wait();"))
+        assert.equal(WGMMA, more("lt_wgmma_start();"))
+        assert.equal(CLUSTER .. WGMMA, more("lt_wgmma_start(); lt_cluster_wait();"))
+        assert.equal("/* cpu.h */\n", more("lt_wgmma_start(); lt_cluster_wait();", "cpu"))
+    end)
+
     it("gives each source line the file and line that it came from", function()
         local k = fixtures.kernel("w8a8_rows", SMALL, "c1w4s1u1")
         local file, number, checked = nil, 0, 0

@@ -28,6 +28,7 @@ enum {
     CHANNELS = 3 * HEADS * D,                      // of q | k | v; then f_a, g_a, b
     LANES = (D + 31) / 32,                         // channels of a lane, where a warp has a head
     VALUES = (WIDTH + 31) / 32,                    // of these, those of the block's columns
+    EARLY = SPLIT > 1 && K <= 128,                 // does a warp ask for a tile before it has the slices?
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
     QUERY = 0, KEY = 1, DECAY = 2, FACTOR = 3,     // words of a channel in shared memory: of k, but factors of columns
@@ -40,12 +41,11 @@ enum {
     ROOMS = TOKENS <= LAST ? TOKENS : LAST + 1,    // state, and when that is taken of the dots of the next ones
 };
 // KDA's two products of slices in bf16: a warp has a tile of 16 channels, as in bf16_gemv: lane (g, t) holds rows g and
-// g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K, TOKENS and SPLIT.
+// g + 8, k 8t .. 8t + 7 of a chunk of 32. The template's enum has K.
 enum {
     CHUNKS = (K + 31) / 32,
     ROW = CHUNKS * 32,   // values of a slice: zeros from K on
     PRODUCTS = 2,        // products of a chunk
-    EARLY = SPLIT > 1 && K <= 128  // does a warp ask for a tile before it has the slices?
 };
 typedef bf16 gate_weight;
 typedef bf16 gate_value;
@@ -417,6 +417,7 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
     const size_t row = (size_t)blockIdx.y * TOKENS;
     float(*const room)[8 * COLS] = (float(*)[8 * COLS])(tokens + ROOM);
     float *const early = tokens + ROOM + WARPS * 8 * COLS;
+    LT_SHARED1(u64, met, 1);  // the squares from all blocks of a cluster
     const int own = slots[blockIdx.y], from = ONLY ? 0 : own;
     float *const whole = state + ((i64)from * HEADS + head) * D * D + part * WIDTH;
     float *const mine = whole + state_of(threadIdx.x);
@@ -424,6 +425,7 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
     float tap[4] = {0}, now[4] = {0}, s[STEPS][4], a = 0.0f;
     bf16 in[TOGETHER], raw[ROW / 32], logit = lt_f32_bf16(0.0f), weight = logit;
     u32 parts[CHUNKS][PRODUCTS][4];
+    const float *const row_scales = 0;
     gate_tile of, then;
 
     if (from >= 0 && channel >= 0) {
@@ -432,14 +434,23 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
     }
     if (has_tile) {
         tile_load(&of, w, tile_of(F, tile, head));
-        scales_load(&of, 0, tile_of(F, tile, head));
+        scales_load(&of, row_scales, tile_of(F, tile, head));
         of.last = dt_bias[head * D + tile * 16 + lane % 16], a = a_log[head];
         if (SPLIT > 1 && from >= 0) state_ask(early, whole);
     }
     if (has_next && from >= 0) {
         tile_ask(later[next], w, tile_of(G, next, head));
-        scales_load(&then, 0, tile_of(G, next, head));
+        scales_load(&then, row_scales, tile_of(G, next, head));
         weight = norm[part * WIDTH + next * 16 + lane % 16];
+    }
+    if (SPLIT > 1) {
+        if (threadIdx.x == 32 * (ALL - 1)) {
+            lt_mbar_init(met, 1);
+            lt_mbar_fence();
+            lt_mbar_expect(met, 16 * SPLIT * TOKENS);
+        }
+        __syncwarp();
+        lt_cluster_begin();
     }
     lt_pdl_wait();
     lt_pdl_launch();
@@ -462,6 +473,9 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
             const int t = t0 + i;
             if (t >= TOKENS) break;
             tokens[t * TOKEN + word_of_channel()] = convolve(now, tap, lt_bf16_f32(in[i]));
+            const int to = SLOTS > 1 ? snaps[row + t] : -1;
+            if (to >= 0 && (part == 0 || channel >= 2 * HEADS * D))
+                store4(window + ((size_t)to * CHANNELS + channel) * 4, now);
             if (t + TOGETHER < TOKENS) in[i] = ahead[i];
         }
     }
@@ -508,10 +522,23 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
             lt_bar_sync(DOTTED + t % LAST, 32 * (WARPS + 1));
             if (column >= WIDTH) continue;
             token_add(s, token, here, k0);
+            const int to = SLOTS > 1 ? snaps[row + t] : -1;
+            if (to >= 0) state_store(mine + ((i64)to - own) * HEADS * D * D, s, k0, column);
         }
         state_store(mine, s, k0, column);
     }
+    if (SPLIT > 1) {
+        lt_cluster_wait();  // the others have begun
+        __syncwarp();
+        LT_UNROLL(1)
+        for (int t = turn; t < TOKENS && is_last; t += LAST) {
+            float *const token = tokens + t * TOKEN;
+            const uint4 gift = {lt_f32_bits(token[OWN]), 0, 0, 0};
+            if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
+        }
+    }
     if (!is_front) lt_bar_sync(GATED, 32 * OUTS);
+    if (SPLIT > 1) lt_mbar_wait(met, 0);
     LT_UNROLL(1)
     for (int t = turn; t < TOKENS && is_last; t += LAST) {
         const float *const token = tokens + t * TOKEN;

@@ -30,18 +30,18 @@ enum {
 };
 // Latents, queries, z, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST
 // to MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, HEAD words between heads' p,
-// MET parts that meet in a cluster.
+// MET parts that meet in a cluster, THREADS of a block.
 enum {
     ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
     QUERY = 2 * D + 32,                    // bytes between queries
     PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
     LINES = 512 / PANEL,                   // tokens that a warp loads at once
     UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
-    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together
+    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together  ORDER STAGES
     STAGE = D / PANEL / STAGES,            // panels
     ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
     RANKS = (MET + 3) / 4,                 // parts that a lane looks at
-    IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence
+    IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence  ORDER TABLE
 };
 #define ALL 0xffffffffu
 #define LEAST_F32 -0x1.fffffep127f
@@ -68,7 +68,28 @@ LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }
 
-// table: in shared memory where that is IN_SHARED.
+// Asks for the block table where it is IN_SHARED, into `to`. Returns where it is.
+LT_DEV const i32 *ask_table(i32 *to, const i32 *block_table, int slot)
+{
+    if (!IN_SHARED) return block_table;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < PAGES / 4; i += THREADS)
+        if (SLOTS == 1 || (u32)slot < SLOTS)
+            lt_cp_async16(to + i * 4, block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i * 4);
+    lt_cp_commit();
+    return to;
+}
+
+// Until all threads see it. Behind the loads that need not wait for it.
+LT_DEV void wait_table(void)
+{
+    if (!IN_SHARED) return;
+    __syncwarp();  // or the assembler asks for ids behind the wait
+    lt_cp_wait(0);
+    __syncthreads();
+}
+
+// table: what ask_table returned.
 LT_DEV int find_block(const i32 *table, int slot, int page)
 {
     if (!IN_SHARED) return page_block(table, slot, page);
@@ -417,12 +438,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4
     u8 *const own = latents + warp * TILE * ROW, *const extra = own + WARPS * TILE * ROW;
 
     const int slot = slots[m], position = positions[m];
-    i32 *const table = (i32 *)p;             // before z
-    LT_UNROLL(1)
-    for (int i = threadIdx.x; i < PAGES / 4; i += THREADS)
-        if (SLOTS == 1 || (u32)slot < SLOTS)
-            lt_cp_async16(table + i * 4, block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i * 4);
-    lt_cp_commit();
+    const i32 *const table = ask_table((i32 *)p, block_table, slot);  // before z
     lt_pdl_wait();
     lt_pdl_launch();
     LT_UNROLL(TURNS)
@@ -433,11 +449,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4
     }
     LT_UNROLL(TAKERS)
     for (int k = 0; k < TAKERS; k++) ask_query(asked[k], q + (size_t)m * HEADS * D, group, k * WARPS + warp);
-    if (IN_SHARED) {
-        __syncwarp();  // or the assembler asks for ids behind the wait
-        lt_cp_wait(0);
-        __syncthreads();
-    }
+    wait_table();
     LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
     LT_UNROLL(STAGES)

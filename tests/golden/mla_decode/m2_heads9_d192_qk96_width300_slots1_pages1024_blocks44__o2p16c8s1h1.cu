@@ -32,18 +32,18 @@ enum {
 };
 // Latents, queries, z, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST
 // to MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, HEAD words between heads' p,
-// MET parts that meet in a cluster.
+// MET parts that meet in a cluster, THREADS of a block.
 enum {
     ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
     QUERY = 2 * D + 32,                    // bytes between queries
     PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
     LINES = 512 / PANEL,                   // tokens that a warp loads at once
     UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
-    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together
+    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together  ORDER STAGES
     STAGE = D / PANEL / STAGES,            // panels
     ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
     RANKS = (MET + 3) / 4,                 // parts that a lane looks at
-    IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence
+    IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence  ORDER TABLE
 };
 #define ALL 0xffffffffu
 #define LEAST_F32 -0x1.fffffep127f
@@ -70,7 +70,28 @@ LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
 LT_DEV float larger(float a, float b) { return a > b ? a : b; }
 
-// table: in shared memory where that is IN_SHARED.
+// Asks for the block table where it is IN_SHARED, into `to`. Returns where it is.
+LT_DEV const i32 *ask_table(i32 *to, const i32 *block_table, int slot)
+{
+    if (!IN_SHARED) return block_table;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < PAGES / 4; i += THREADS)
+        if (SLOTS == 1 || (u32)slot < SLOTS)
+            lt_cp_async16(to + i * 4, block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i * 4);
+    lt_cp_commit();
+    return to;
+}
+
+// Until all threads see it. Behind the loads that need not wait for it.
+LT_DEV void wait_table(void)
+{
+    if (!IN_SHARED) return;
+    __syncwarp();  // or the assembler asks for ids behind the wait
+    lt_cp_wait(0);
+    __syncthreads();
+}
+
+// table: what ask_table returned.
 LT_DEV int find_block(const i32 *table, int slot, int page)
 {
     if (!IN_SHARED) return page_block(table, slot, page);
@@ -344,9 +365,13 @@ LT_DEV float find_scales(float *scale, float *largest, float4 (*stats)[GROUP], i
 
 LT_DEV int part_of(void) { return CLUSTER > 1 ? (int)(blockIdx.x % CLUSTER) : 0; }
 
+// 16 bytes to block `rank` of the cluster, at the place that `to` is in this one; given counts them.
 LT_DEV void give(void *to, int rank, uint4 v, u64 *given)
 {
-    lt_cluster_give128(to, rank, v, given);
+    if (CLUSTER > 1)
+        lt_cluster_give128(to, rank, v, given);
+    else
+        lt_st128(to, v);
 }
 
 // A lane's columns of a head to the block whose share they are.
@@ -408,8 +433,8 @@ LT_DEV void weigh_parts(float (*weight)[4 * RANKS], float2 *all, float4 (*stats)
     const int lane = threadIdx.x % 32, h = octet * 8 + lane / 4, t = lane % 4;
     float scale[RANKS], largest;
     const float sum = find_scales(scale, &largest, stats, h);
-    if (t == 0) all[h].x = largest, all[h].y = sum;
-    const float share = 1.0f;
+    const float share = MEETINGS > 1 ? 1.0f : sum == 0.0f ? 0.0f : 1.0f / sum;
+    if (MEETINGS > 1 && t == 0) all[h].x = largest, all[h].y = sum;
     LT_UNROLL(RANKS)
     for (int k = 0; k < RANKS; k++) weight[h][k * 4 + t] = scale[k] * share;
 }
@@ -453,17 +478,16 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(
     LT_SHARED1(float2, all, GROUP);             // of the cluster
     LT_SHARED1(float, unit, GROUP);             // of z
     LT_SHARED1(u64, given, 2);                  // count what the cluster gives: stats, shares
+    LT_SHARED1(i32, pages, IN_SHARED ? PAGES : 1);  // the block table
     float dot[TURNS][OCTETS][2][4] = {0};
     u32 query[OCTETS][8 * UNITS], live[TURNS];
     uint4 asked[TAKERS][ASKED];
 
     const int slot = slots[m], position = positions[m];
-    LT_SHARED1(i32, table, PAGES);
+    const i32 *const table = ask_table(pages, block_table, slot);
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < PAGES / 4; i += THREADS)
-        if (SLOTS == 1 || (u32)slot < SLOTS)
-            lt_cp_async16(table + i * 4, block_table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i * 4);
-    lt_cp_commit();
+    for (int i = (blockIdx.x * THREADS + threadIdx.x) * 32; i < PAGES && !IN_SHARED; i += PARTS * THREADS * 32)
+        if (SLOTS == 1 || slot >= 0) lt_prefetch_l2(table + (SLOTS == 1 ? 0 : (size_t)slot * PAGES) + i);
     lt_pdl_wait();
     lt_pdl_launch();
     int row[TURNS];
@@ -474,11 +498,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(
     }
     LT_UNROLL(TAKERS)
     for (int k = 0; k < TAKERS; k++) ask_query(asked[k], q + (size_t)m * HEADS * D, group, k * WARPS + warp);
-    if (IN_SHARED) {
-        __syncwarp();  // or the assembler asks for ids behind the wait
-        lt_cp_wait(0);
-        __syncthreads();
-    }
+    wait_table();
     LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
     const e4m3 *from[TURNS][TILE / LINES];
@@ -510,7 +530,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(
         const float undo = keep_query(queries + h * QUERY, asked[k]);
         if (lane == 0) unit[h] = undo * 0x1.a20bd8p-4f;
     }
-    if (threadIdx.x == 0) {
+    if (CLUSTER > 1 && threadIdx.x == 0) {
         lt_mbar_init(given, 1);
         lt_mbar_init(given + 1, 1);
         lt_mbar_expect(given, CLUSTER * GROUP * 16);
@@ -519,7 +539,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(
     }
     __syncthreads();
     if (slot < 0) return;
-    lt_cluster_begin();
+    if (CLUSTER > 1) lt_cluster_begin();
     lt_cp_wait(0);
     __syncwarp();
     LT_UNROLL(1)
@@ -542,7 +562,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(
     for (int i = warp; i < OCTETS * count; i += WARPS)
         keep_p(p, total[i / OCTETS], most, alive[i / OCTETS], i % OCTETS, i / OCTETS, 0, count);
     __syncthreads();
-    lt_cluster_wait();
+    if (CLUSTER > 1) lt_cluster_wait();
     if (warp == WARPS - 1) give_stats(stats, most, total, count, given);
     LT_UNROLL(1)
     for (int span = warp; span < SPANS; span += WARPS) {
@@ -556,26 +576,28 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c8s1h1(
         }
     }
     if (warp == WARPS - 1) {
-        lt_mbar_wait(given, 0);
+        if (CLUSTER > 1)
+            lt_mbar_wait(given, 0);
+        else
+            __syncwarp();
         LT_UNROLL(OCTETS)
         for (int n = 0; n < OCTETS; n++) weigh_parts(weight, all, stats, n);
     }
     __syncthreads();
-    lt_mbar_wait(given + 1, 0);
-    const size_t meeting = ((size_t)m * gridDim.y + blockIdx.y) * MEETINGS + blockIdx.x / CLUSTER;
+    if (CLUSTER > 1) lt_mbar_wait(given + 1, 0);
+    const size_t outputs = (size_t)m * gridDim.y + blockIdx.y, first = outputs * MEETINGS;
+    const size_t meeting = first + blockIdx.x / CLUSTER;
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < SHARE; i += THREADS) {
         const int at = part_of() * SHARE + i, h = at / COLUMNS;
         if (group * GROUP + h >= HEADS) break;
-        const float value = meet(weight[h], shares + i);
-        partial[meeting * OUTPUTS + at] = value;
+        partial[meeting * OUTPUTS + at] = meet(weight[h], shares + i);
         if (at % COLUMNS == 0 || i == 0) {
             sums[((meeting * CLUSTER + part_of()) * GROUP + h) * 2] = all[h].x;
             sums[((meeting * CLUSTER + part_of()) * GROUP + h) * 2 + 1] = all[h].y;
         }
     }
-    const size_t first = ((size_t)m * gridDim.y + blockIdx.y) * MEETINGS;
-    if (!lt_last_block(arrived + ((size_t)m * gridDim.y + blockIdx.y) * CLUSTER + part_of(), MEETINGS)) return;
+    if (!lt_last_block(arrived + outputs * CLUSTER + part_of(), MEETINGS)) return;
     clusters_meet(to, partial + first * OUTPUTS + part_of() * SHARE, sums + (first * CLUSTER + part_of()) * GROUP * 2,
                   group, slice);
 }
