@@ -201,35 +201,44 @@ LT_DEV void finish_others(float *post, float *mix, const float *total, const flo
     else mix[other - STREAMS] = logit;
 }
 // The blocks of a row are a cluster: each gives the others what they need of its sums, into their shared memory.
+// mhc_memory.cut has the same names for blocks that are none.
+typedef struct {
+    int rows;
+    float *own;    // [ROWS][ROOM]: sums of this block
+    float *parts;  // [ROWS][SLICES][VALUES]: of all blocks
+    u64 *given;    // an mbarrier: have they come?
+    u32 turn;      // none: what comes is of this launch
+} meeting;
 
-// By one thread, in front of lt_cluster_begin: what will come.
-LT_DEV void expect_sums(u64 *given, int rows)
+// Thread `first` says what will come; all clear what give_sums reads behind a block's sums.
+LT_DEV void begin_meeting(const meeting *meet, int first)
 {
-    lt_mbar_init(given, 1);
-    lt_mbar_fence();
-    lt_mbar_expect(given, rows * SLICES * VALUES * 4);
-}
-
-// Of all rows, in front of a barrier: what give_sums reads behind a block's sums. own: [ROWS][ROOM].
-LT_DEV void clear_rest(float *own)
-{
+    if (threadIdx.x == first) {
+        lt_mbar_init(meet->given, 1);
+        lt_mbar_fence();
+        lt_mbar_expect(meet->given, meet->rows * SLICES * VALUES * 4);
+    }
     LT_UNROLL(ROWS)
     for (int r = 0; r < ROWS; r++)
-        if (threadIdx.x < ROOM - SUMS) own[r * ROOM + SUMS + threadIdx.x] = 0.0f;
+        if (threadIdx.x < ROOM - SUMS) meet->own[r * ROOM + SUMS + threadIdx.x] = 0.0f;
+    lt_cluster_begin();
 }
 
-// Four values of a row to one block a thread. parts: [rows][SLICES][VALUES]; own: [rows][ROOM].
-LT_DEV void give_sums(float *parts, const float *own, u64 *given, int rows)
+LT_DEV void wait_for_blocks(void) { lt_cluster_wait(); }  // until all have begun
+LT_DEV u32 next_turn(const meeting *meet, int block) { return 0; }
+
+// Four values of a row to one block a thread. Where `given` says that all have come, parts has those of all blocks.
+LT_DEV void give_sums(const meeting *meet)
 {
     const u32 rank = threadIdx.x % SLICES, v = threadIdx.x / SLICES * 4;
-    const float *const low = own + v + (v < NEEDED ? 0 : rank * EACH);
-    const float *const high = own + v + (v + 2 < NEEDED ? 0 : rank * EACH);
+    const float *const low = meet->own + v + (v < NEEDED ? 0 : rank * EACH);
+    const float *const high = meet->own + v + (v + 2 < NEEDED ? 0 : rank * EACH);
     LT_UNROLL(1)
-    for (int r = 0; r < rows && v < VALUES; r++) {
+    for (int r = 0; r < meet->rows && v < VALUES; r++) {
         uint4 four;
         four.x = lt_f32_bits(low[r * ROOM]), four.y = lt_f32_bits(low[r * ROOM + 1]);
         four.z = lt_f32_bits(high[r * ROOM + 2]), four.w = lt_f32_bits(high[r * ROOM + 3]);
-        lt_cluster_give128(parts + (r * SLICES + blockIdx.x) * VALUES + v, rank, four, given);
+        lt_cluster_give128(meet->parts + (r * SLICES + blockIdx.x) * VALUES + v, rank, four, meet->given);
     }
 }
 // comb of a row by one warp: softmax over each row of the 4 x 4 logits, then Sinkhorn's balancing. A lane goes through
@@ -339,7 +348,43 @@ LT_DEV void balance_rows(float (*comb)[16], int rows, int lane)
     for (int i = 0; i < 16; i++)
         if (lane < rows) comb[lane][i] = all[i];
 }
+// Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
+LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
+
+LT_DEV float nvfp4_amax(u32 two, float amax)
+{
+    return larger(fabsf(lt_bf16hi_f32(two)), larger(fabsf(lt_bf16lo_f32(two)), amax));
+}
+
+LT_DEV e4m3 nvfp4_scale(float amax, float over_gs) { return lt_f32_e4m3(amax * (1.0f / 6.0f) * over_gs); }
+
+LT_DEV float nvfp4_inverse(e4m3 scale, float gs)
+{
+    const float s = lt_e4m3_f32(scale);
+    return s > 0.0f ? 1.0f / (s * gs) : 0.0f;
+}
+
+LT_DEV u32 nvfp4_codes(u32 two, float inverse)  // a byte
+{
+    return lt_f32_e2m1(lt_bf16lo_f32(two) * inverse) | lt_f32_e2m1(lt_bf16hi_f32(two) * inverse) << 4;
+}
+
+// Two lanes have a group: eight values each. The scale, in both; their codes.
+LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
+{
+    float amax = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) amax = nvfp4_amax(word[i], amax);
+    amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, 1), amax);
+    const e4m3 scale = nvfp4_scale(amax, over_gs);
+    const float inverse = nvfp4_inverse(scale, gs);
+    *codes = 0;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++) *codes |= nvfp4_codes(word[i], inverse) << i * 8;
+    return scale;
+}
 enum {
+    QUANTISES = 0, // are codes of xn wanted, too?
     BALANCER = WARPS, WAITER, THREADS = 32 * (WARPS + 2),
     COLUMNS = (ROWS * SLICE + MAKERS - 1) / MAKERS, // that a maker mixes, at most
     MADE = 1, BALANCED,                             // barriers
@@ -441,7 +486,29 @@ LT_DEV void add_y(float *sum, float4 (*by)[STEPS], float square, const float *y,
     }
 }
 
-LT_KERNEL(THREADS, ROWS == 1 ? 2 : 1) // few registers, so that it begins beside the kernel in front
+typedef struct {  // of xn, as NVFP4, and what their scales need: zeros where they are not wanted
+    u8 *q;
+    e4m3 *qs;
+    float *gs;
+    const float *input_scale;
+} codes;
+
+// Eight lanes quantise 16 columns, two each; lane 0 of them writes the scale. at: of `two` in xn; of_all: gs, 1 / gs.
+LT_DEV void quantise(const codes *to, size_t at, u32 two, const float *of_all, int is_inside, int lane)
+{
+    u8 *const q = to->q + at / 2;
+    e4m3 *const qs = to->qs + at / 16;
+    const float gs = of_all[0], over_gs = of_all[1];
+    float amax = nvfp4_amax(two, 0.0f);
+    LT_UNROLL(3)
+    for (int i = 1; i < 8; i *= 2) amax = larger(lt_shfl_xor_f32(0xffffffffu, amax, i), amax);
+    const e4m3 of_group = nvfp4_scale(amax, over_gs);
+    if (!is_inside) return;
+    *q = (u8)nvfp4_codes(two, nvfp4_inverse(of_group, gs));
+    if (lane % 8 == 0) *qs = of_group;
+}
+
+LT_KERNEL(THREADS, CLUSTER && ROWS == 1 ? 2 : 1)  // few registers, so that it begins beside the kernel in front
 LT_CLUSTER(SLICES)
 mhc_post_pre__m1_h256__c1r1(bf16 *xn, float *streams, float *next_post, float *next_mix, const float *post, const float *mix, const bf16 *y, const bf16 *fn, const float *scale, const float *base, const bf16 *norm)
 {
@@ -455,39 +522,45 @@ mhc_post_pre__m1_h256__c1r1(bf16 *xn, float *streams, float *next_post, float *n
     LT_SHARED2(float, comb, ROWS, 16);
     LT_SHARED2(float, gate, ROWS, STREAMS);  // post of the site in front
     LT_SHARED1(float, constants, MIX + 3);   // base, and the scales behind it
+    LT_SHARED1(float, of_all, 2);            // input_scale, and 1 over it
+    LT_SHARED1(u32, turned, 1);              // of blocks that are no cluster: the turn of this launch
+    const int block = blockIdx.y * SLICES + blockIdx.x;
     LT_SHARED1(u64, given, 1);
+    meeting meet = {rows, own[0], parts[0], given};
+    const codes to = {0, 0, 0, 0};
     const int job = warp % JOBS, d0 = job * 64 + lane * 2;  // that this thread finishes
     const int has_columns = job < PARTS && is_inside(column + d0);
     uint2 w[DOTS][STREAMS][STEPS];
     float4 by[DOTS + 1][STEPS];
     float sum[DOTS + 1], square = 0.0f;
-    float constant = 0.0f, of_post = 0.0f;  // the waiter's, on their way
+    float constant = 0.0f, of_post = 0.0f, of_input = 0.0f;  // the waiter's, on their way
     u32 norm_pair = 0;
 
-    if (threadIdx.x == 32 * WAITER) expect_sums(given, rows);
-    clear_rest(own[0]);
-    lt_cluster_begin();
+    begin_meeting(&meet, 32 * WAITER);
     if (warp == BALANCER) {
         exps_of(comb[0], mix + m0 * 16, rows, lane);
     } else if (warp == WAITER) {
         if (lane < MIX + 3) constant = lane < MIX ? base[lane] : scale[lane - MIX];
         if (lane < rows * STREAMS) of_post = lt_bits_f32(lt_ld32_fresh(post + m0 * STREAMS + lane));
+        if (QUANTISES) of_input = *to.input_scale;
     } else {
         LT_UNROLL(DOTS)
         for (int j = 0; j < DOTS; j++) load_fn(w[j], fn, warp + j * WARPS, column, lane);
         load_streams(x, streams + (size_t)m0 * STREAMS * H, column, rows);
         if (has_columns) norm_pair = *(const u32 *)(norm + column + d0);
     }
-    lt_cluster_wait();  // all blocks have begun
+    wait_for_blocks();
     if (warp == BALANCER) {
         balance_rows(comb, rows, lane);
         lt_bar_arrive(BALANCED, THREADS);
     } else if (warp == WAITER) {
         if (lane < MIX + 3) constants[lane] = constant;
         if (lane < rows * STREAMS) gate[0][lane] = of_post;
+        if (QUANTISES && lane == 0) of_all[0] = of_input, of_all[1] = 1.0f / of_input;
         lt_bar_arrive(BALANCED, THREADS);
         lt_pdl_wait();
         lt_pdl_launch();
+        if (!CLUSTER && lane == 0) *turned = next_turn(&meet, block);
         load_y(of_y, y + (size_t)m0 * H, column, rows, lane);
     } else {
         lt_cp_wait(0);
@@ -501,6 +574,7 @@ mhc_post_pre__m1_h256__c1r1(bf16 *xn, float *streams, float *next_post, float *n
         if (ROWS == 1) square = make_shares(sum, by, w, x, gate[0], warp, lane);  // else not enough registers
     }
     __syncthreads();
+    if (!CLUSTER) meet.turn = *turned;
     LT_UNROLL(1)
     for (int r = 0; r < rows && warp < WARPS; r++) {
         if (ROWS > 1) square = make_shares(sum, by, w, x + r * STREAMS * SLICE, gate[r], warp, lane);
@@ -509,7 +583,7 @@ mhc_post_pre__m1_h256__c1r1(bf16 *xn, float *streams, float *next_post, float *n
     }
     if (warp >= WARPS) return;
     lt_bar_sync(MADE, MAKERS);  // all sums are there, all have read x
-    give_sums(parts[0], own[0], given, rows);
+    give_sums(&meet);
     LT_UNROLL(COLUMNS)
     for (int c = 0; c < COLUMNS; c++) {
         const int i = threadIdx.x + c * MAKERS, r = i / SLICE, d = i % SLICE;
@@ -532,7 +606,9 @@ mhc_post_pre__m1_h256__c1r1(bf16 *xn, float *streams, float *next_post, float *n
         }
         const u32 two = finish_columns(x + r * STREAMS * SLICE + d0, norm_pair, total[warp], constants, lane);
         if (has_columns) *(u32 *)(xn + at) = two;
+        if (QUANTISES) quantise(&to, at, two, of_all, has_columns, lane);
     }
+    if (QUANTISES && column == 0 && threadIdx.x < rows) to.gs[m0 + threadIdx.x] = of_all[0];
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { mhc_post_pre__m1_h256__c1r1(*(bf16 **)a[0], *(float **)a[1], *(float **)a[2], *(float **)a[3], *(const float **)a[4], *(const float **)a[5], *(const bf16 **)a[6], *(const bf16 **)a[7], *(const float **)a[8], *(const float **)a[9], *(const bf16 **)a[10]); }

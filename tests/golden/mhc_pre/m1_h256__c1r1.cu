@@ -198,35 +198,44 @@ LT_DEV void finish_others(float *post, float *mix, const float *total, const flo
     else mix[other - STREAMS] = logit;
 }
 // The blocks of a row are a cluster: each gives the others what they need of its sums, into their shared memory.
+// mhc_memory.cut has the same names for blocks that are none.
+typedef struct {
+    int rows;
+    float *own;    // [ROWS][ROOM]: sums of this block
+    float *parts;  // [ROWS][SLICES][VALUES]: of all blocks
+    u64 *given;    // an mbarrier: have they come?
+    u32 turn;      // none: what comes is of this launch
+} meeting;
 
-// By one thread, in front of lt_cluster_begin: what will come.
-LT_DEV void expect_sums(u64 *given, int rows)
+// Thread `first` says what will come; all clear what give_sums reads behind a block's sums.
+LT_DEV void begin_meeting(const meeting *meet, int first)
 {
-    lt_mbar_init(given, 1);
-    lt_mbar_fence();
-    lt_mbar_expect(given, rows * SLICES * VALUES * 4);
-}
-
-// Of all rows, in front of a barrier: what give_sums reads behind a block's sums. own: [ROWS][ROOM].
-LT_DEV void clear_rest(float *own)
-{
+    if (threadIdx.x == first) {
+        lt_mbar_init(meet->given, 1);
+        lt_mbar_fence();
+        lt_mbar_expect(meet->given, meet->rows * SLICES * VALUES * 4);
+    }
     LT_UNROLL(ROWS)
     for (int r = 0; r < ROWS; r++)
-        if (threadIdx.x < ROOM - SUMS) own[r * ROOM + SUMS + threadIdx.x] = 0.0f;
+        if (threadIdx.x < ROOM - SUMS) meet->own[r * ROOM + SUMS + threadIdx.x] = 0.0f;
+    lt_cluster_begin();
 }
 
-// Four values of a row to one block a thread. parts: [rows][SLICES][VALUES]; own: [rows][ROOM].
-LT_DEV void give_sums(float *parts, const float *own, u64 *given, int rows)
+LT_DEV void wait_for_blocks(void) { lt_cluster_wait(); }  // until all have begun
+LT_DEV u32 next_turn(const meeting *meet, int block) { return 0; }
+
+// Four values of a row to one block a thread. Where `given` says that all have come, parts has those of all blocks.
+LT_DEV void give_sums(const meeting *meet)
 {
     const u32 rank = threadIdx.x % SLICES, v = threadIdx.x / SLICES * 4;
-    const float *const low = own + v + (v < NEEDED ? 0 : rank * EACH);
-    const float *const high = own + v + (v + 2 < NEEDED ? 0 : rank * EACH);
+    const float *const low = meet->own + v + (v < NEEDED ? 0 : rank * EACH);
+    const float *const high = meet->own + v + (v + 2 < NEEDED ? 0 : rank * EACH);
     LT_UNROLL(1)
-    for (int r = 0; r < rows && v < VALUES; r++) {
+    for (int r = 0; r < meet->rows && v < VALUES; r++) {
         uint4 four;
         four.x = lt_f32_bits(low[r * ROOM]), four.y = lt_f32_bits(low[r * ROOM + 1]);
         four.z = lt_f32_bits(high[r * ROOM + 2]), four.w = lt_f32_bits(high[r * ROOM + 3]);
-        lt_cluster_give128(parts + (r * SLICES + blockIdx.x) * VALUES + v, rank, four, given);
+        lt_cluster_give128(meet->parts + (r * SLICES + blockIdx.x) * VALUES + v, rank, four, meet->given);
     }
 }
 
@@ -276,13 +285,14 @@ mhc_pre__m1_h256__c1r1(bf16 *xn, float *post, float *mix, const float *streams, 
     const int has_columns = job < PARTS && is_inside(column + d0);
     const u32 norm_pair = has_columns ? *(const u32 *)(norm + column + d0) : 0;
     LT_SHARED1(u64, given, 1);
-    if (threadIdx.x == 0) expect_sums(given, rows);
-    clear_rest(own[0]);
-    lt_cluster_begin();
+    meeting meet = {rows, own[0], parts[0], given};
+    begin_meeting(&meet, 0);
     lt_pdl_wait();
     lt_pdl_launch();
+    const int block = blockIdx.y * SLICES + blockIdx.x;
+    if (!CLUSTER) meet.turn = next_turn(&meet, block);
     load_streams(x, streams + (size_t)m0 * STREAMS * H, column, rows);
-    lt_cluster_wait();  // all blocks have begun
+    wait_for_blocks();
     lt_cp_wait(0);
     __syncthreads();
     LT_UNROLL(1)
@@ -293,7 +303,7 @@ mhc_pre__m1_h256__c1r1(bf16 *xn, float *post, float *mix, const float *streams, 
     }
     if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
     __syncthreads();
-    give_sums(parts[0], own[0], given, rows);
+    give_sums(&meet);
     lt_mbar_wait(given, 0);
     LT_UNROLL(1)
     for (int r = warp / JOBS; r < rows && warp < WORKERS; r += WORKERS / JOBS) {

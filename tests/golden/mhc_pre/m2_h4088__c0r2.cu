@@ -198,23 +198,34 @@ LT_DEV void finish_others(float *post, float *mix, const float *total, const flo
     else mix[other - STREAMS] = logit;
 }
 // The blocks of a row are no cluster: each puts its sums where all look for what they need.
+typedef struct {
+    int rows;
+    float *own;    // [ROWS][ROOM]: sums of this block
+    float *parts;  // [ROWS][SLICES][VALUES]: of all blocks
+    u64 *slots;    // [rows][SLICES][SUMS]: where all blocks put theirs
+    u32 *turns;    // launches that each block has ended
+    u32 turn;      // of this launch: what others put carries it
+} meeting;
 
-// slots: [rows][SLICES][SUMS]; own: [rows][ROOM].
-LT_DEV void put_sums(u64 *slots, const float *own, u32 turn, int rows)
+LT_DEV void begin_meeting(const meeting *meet, int first) {}
+LT_DEV void wait_for_blocks(void) {}  // what a block puts lies there until others begin
+LT_DEV u32 next_turn(const meeting *meet, int block) { return lt_ld32_fresh(meet->turns + block) + 1; }
+
+LT_DEV void give_sums(const meeting *meet)
 {
     LT_UNROLL(1)
-    for (int i = threadIdx.x; i < rows * SUMS; i += MAKERS) {
+    for (int i = threadIdx.x; i < meet->rows * SUMS; i += MAKERS) {
         const int r = i / SUMS, v = i % SUMS;
-        lt_put(slots + (r * SLICES + blockIdx.x) * SUMS + v, lt_f32_bits(own[r * ROOM + v]), turn);
+        lt_put(meet->slots + (r * SLICES + blockIdx.x) * SUMS + v, lt_f32_bits(meet->own[r * ROOM + v]), meet->turn);
     }
 }
 
-// parts: [rows][SLICES][VALUES]. A thread looks for all that it needs of a row at once.
-LT_DEV void get_sums(float *parts, const u64 *slots, u32 turn, int rows)
+// Behind give_sums: waits until parts has what all blocks put. A thread looks for all that it needs of a row at once.
+LT_DEV void get_sums(const meeting *meet)
 {
     enum { MINE = (SLICES * VALUES + MAKERS - 1) / MAKERS };
     LT_UNROLL(1)
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < meet->rows; r++) {
         u64 got[MINE];
         int missing;
         do {
@@ -223,14 +234,14 @@ LT_DEV void get_sums(float *parts, const u64 *slots, u32 turn, int rows)
             for (int n = 0; n < MINE; n++) {
                 const int i = threadIdx.x + n * MAKERS;
                 if (i >= SLICES * VALUES) continue;
-                got[n] = lt_peek(slots + (r * SLICES + i / VALUES) * SUMS + sum_of(i % VALUES, blockIdx.x));
-                missing |= (u32)(got[n] >> 32) != turn;
+                got[n] = lt_peek(meet->slots + (r * SLICES + i / VALUES) * SUMS + sum_of(i % VALUES, blockIdx.x));
+                missing |= (u32)(got[n] >> 32) != meet->turn;
             }
         } while (lt_look_again(missing));
         LT_UNROLL(MINE)
         for (int n = 0; n < MINE; n++) {
             const int i = threadIdx.x + n * MAKERS;
-            if (i < SLICES * VALUES) parts[r * SLICES * VALUES + i] = lt_bits_f32((u32)got[n]);
+            if (i < SLICES * VALUES) meet->parts[r * SLICES * VALUES + i] = lt_bits_f32((u32)got[n]);
         }
     }
 }
@@ -279,12 +290,15 @@ mhc_pre__m2_h4088__c0r2(bf16 *xn, float *post, float *mix, const float *streams,
     const int job = warp % JOBS, d0 = job * 64 + lane * 2;  // that this thread finishes
     const int has_columns = job < PARTS && is_inside(column + d0);
     const u32 norm_pair = has_columns ? *(const u32 *)(norm + column + d0) : 0;
+    u64 *const slots = (u64 *)sums + (size_t)m0 * SLICES * SUMS;
+    meeting meet = {rows, own[0], parts[0], slots, turns};
+    begin_meeting(&meet, 0);
     lt_pdl_wait();
     lt_pdl_launch();
     const int block = blockIdx.y * SLICES + blockIdx.x;
-    const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
-    u64 *const slots = (u64 *)sums + (size_t)m0 * SLICES * SUMS;
+    if (!CLUSTER) meet.turn = next_turn(&meet, block);
     load_streams(x, streams + (size_t)m0 * STREAMS * H, column, rows);
+    wait_for_blocks();
     lt_cp_wait(0);
     __syncthreads();
     LT_UNROLL(1)
@@ -295,10 +309,10 @@ mhc_pre__m2_h4088__c0r2(bf16 *xn, float *post, float *mix, const float *streams,
     }
     if (threadIdx.x < MIX + 3) constants[threadIdx.x] = constant;
     __syncthreads();
-    put_sums(slots, own[0], turn, rows);
-    get_sums(parts[0], slots, turn, rows);
+    give_sums(&meet);
+    get_sums(&meet);
     __syncthreads();
-    if (threadIdx.x == 0) turns[block] = turn;
+    if (threadIdx.x == 0) turns[block] = meet.turn;
     LT_UNROLL(1)
     for (int r = warp / JOBS; r < rows && warp < WORKERS; r += WORKERS / JOBS) {
         const int m = m0 + r;

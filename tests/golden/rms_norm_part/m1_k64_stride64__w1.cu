@@ -1,7 +1,10 @@
 /* family rms_norm.part rev 1, shape m1_k64_stride64, variant w1, class sum1 */
 // One block a row, which stays in registers between the sum of its squares and the product.
 enum { M = 1, K = 64, STRIDE = 64, WARPS = 1 };
-enum { REACH = 32 * WARPS * 8, STEPS = (K + REACH - 1) / REACH };
+enum {
+    REACH = 32 * WARPS * 8, STEPS = (K + REACH - 1) / REACH,
+    QUANTISES = 0  // are codes of y wanted, too?
+};
 // Eight bf16 of a row at once, and sums over a block of WARPS warps. A row is K elements.
 LT_DEV uint4 row_load(const bf16 *row, int k)  // zero from K on
 {
@@ -53,6 +56,48 @@ LT_DEV float row_sum(float *room, float v)  // room: WARPS floats of shared memo
     for (int i = 1; i < WARPS; i++) sum += room[i];
     return sum;
 }
+// E4M3 codes of bf16, and the scale of a row whose values a block of WARPS warps has.
+
+LT_DEV float larger(float a, float b) { return a > b ? a : b; }  // a NaN in a is dropped
+
+LT_DEV float clamped(float v)  // NaN stays NaN
+{
+    v = v > 448.0f ? 448.0f : v;
+    return v < -448.0f ? -448.0f : v;
+}
+
+LT_DEV float magnitude_of_8(uint4 v)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    float amax = 0.0f;
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        amax = larger(fabsf(lt_bf16hi_f32(word[i])), larger(fabsf(lt_bf16lo_f32(word[i])), amax));
+    return amax;
+}
+
+LT_DEV uint2 codes_of_8(uint4 v, float scale)
+{
+    const u32 word[4] = {v.x, v.y, v.z, v.w};
+    u32 two[4];
+    LT_UNROLL(4)
+    for (int i = 0; i < 4; i++)
+        two[i] = lt_pack_e4m3(clamped(lt_bf16lo_f32(word[i]) / scale), clamped(lt_bf16hi_f32(word[i]) / scale));
+    uint2 out;
+    out.x = two[0] | two[1] << 16;
+    out.y = two[2] | two[3] << 16;
+    return out;
+}
+
+// room: WARPS floats that the block shares; amax: of this thread's values.
+LT_DEV float row_scale(float *room, float amax)
+{
+    amax = lt_warp_max(amax);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = amax;
+    __syncthreads();
+    for (int i = 0; i < WARPS; i++) amax = larger(room[i], amax);
+    return larger(amax / 448.0f, 1e-12f);
+}
 
 LT_KERNEL(32 * WARPS)
 rms_norm_part__m1_k64_stride64__w1(bf16 *y, const bf16 *x, const bf16 *w)
@@ -60,7 +105,7 @@ rms_norm_part__m1_k64_stride64__w1(bf16 *y, const bf16 *x, const bf16 *w)
     const bf16 *row = x + (size_t)blockIdx.x * K;
     LT_SHARED1(float, room, WARPS);
     uint4 weight[STEPS], value[STEPS];
-    float squares = 0.0f;
+    float squares = 0.0f, amax = 0.0f;
 
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) weight[i] = row_load(w, i * REACH + threadIdx.x * 8);
@@ -84,6 +129,9 @@ rms_norm_part__m1_k64_stride64__w1(bf16 *y, const bf16 *x, const bf16 *w)
         LT_UNROLL(8)
         for (int j = 0; j < 8; j++) v[j] = v[j] * scale * by[j];
         row_store(y + (size_t)blockIdx.x * K, i * REACH + threadIdx.x * 8, v);
+        if (!QUANTISES) continue;
+        value[i] = row_pack(v);
+        amax = larger(magnitude_of_8(value[i]), amax);
     }
 }
 #ifndef __CUDACC__

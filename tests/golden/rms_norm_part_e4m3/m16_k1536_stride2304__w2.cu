@@ -1,7 +1,10 @@
 /* family rms_norm.part_e4m3 rev 1, shape m16_k1536_stride2304, variant w2, class sum2 */
 // One block a row, which stays in registers between the sum of its squares and the product.
 enum { M = 16, K = 1536, STRIDE = 2304, WARPS = 2 };
-enum { REACH = 32 * WARPS * 8, STEPS = (K + REACH - 1) / REACH };
+enum {
+    REACH = 32 * WARPS * 8, STEPS = (K + REACH - 1) / REACH,
+    QUANTISES = 1  // are codes of y wanted, too?
+};
 // Eight bf16 of a row at once, and sums over a block of WARPS warps. A row is K elements.
 LT_DEV uint4 row_load(const bf16 *row, int k)  // zero from K on
 {
@@ -101,10 +104,8 @@ rms_norm_part_e4m3__m16_k1536_stride2304__w2(bf16 *y, e4m3 *q, float *sx, const 
 {
     const bf16 *row = x + (size_t)blockIdx.x * STRIDE;
     LT_SHARED1(float, room, WARPS);
-    LT_SHARED1(float, most, WARPS);
-    float amax = 0.0f;
     uint4 weight[STEPS], value[STEPS];
-    float squares = 0.0f;
+    float squares = 0.0f, amax = 0.0f;
 
     LT_UNROLL(STEPS)
     for (int i = 0; i < STEPS; i++) weight[i] = row_load(w, i * REACH + threadIdx.x * 8);
@@ -128,9 +129,11 @@ rms_norm_part_e4m3__m16_k1536_stride2304__w2(bf16 *y, e4m3 *q, float *sx, const 
         LT_UNROLL(8)
         for (int j = 0; j < 8; j++) v[j] = v[j] * scale * by[j];
         row_store(y + (size_t)blockIdx.x * K, i * REACH + threadIdx.x * 8, v);
+        if (!QUANTISES) continue;
         value[i] = row_pack(v);
         amax = larger(magnitude_of_8(value[i]), amax);
     }
+    LT_SHARED1(float, most, WARPS);
     const float by = row_scale(most, amax);
     if (threadIdx.x == 0) sx[blockIdx.x] = by;
     LT_UNROLL(STEPS)
