@@ -14,10 +14,10 @@ local function refuse(path, text, ...)
 end
 
 local function run(path)
-    local file, why = io.open(path, "rb")
+    local file <close>, why = io.open(path, "rb")
     if not file then fault.usage("--pins: " .. why) end
     local source <const> = file:read("a")
-    file:close()
+    if not source then fault.usage(("--pins: %s cannot be read"):format(path)) end
     local chunk, wrong = load(source, "@" .. path, "t", {})
     if not chunk then refuse(path, "%s", wrong) end
     local ok, list = pcall(chunk)  -- a file of somebody's

@@ -224,6 +224,12 @@ describe("a file of pins", function()
         assert.truthy(errors:find(sentence, 1, true), errors)
     end
 
+    it("that is a folder cannot be read", function()
+        local _, errors, code = lathe("plan --model tests/tiny --arch sm_90a --pins " .. SCRATCH)
+        assert.equal(2, code, errors)
+        assert.equal(("lathe: --pins: %s cannot be read\n"):format(SCRATCH), errors)
+    end)
+
     it("is refused with what is wrong in it", function()
         refused("return 1", "a table of pins must be returned")
         refused("return {", "bad.lua:1: ")
