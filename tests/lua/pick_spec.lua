@@ -169,6 +169,12 @@ describe("a plan's choice", function()
         assert.equal("s2p4c0u2o24", knobs)
         assert.equal("pinned", origin.from)
     end)
+
+    it("is not hindered by a pin of other rows, which the plan does not have", function()
+        local path = SCRATCH .. "/other_rows.lua"
+        write(path, ('return { ["%s m16_n256_k512"] = "s2p4c0u2o24" }'):format(FAMILY))
+        assert.equal((chosen("sum")), (chosen("sum", "--pins " .. path)))
+    end)
 end)
 
 describe("the choices of all ranks", function()
@@ -237,6 +243,12 @@ describe("a file of pins", function()
         refused('return { ["swiglu_clamp"] = "w4" }', "'swiglu_clamp' is not a family and a shape")
         refused('return { ["swiglu_clmap m1_n64"] = "w4" }', "did you mean 'swiglu_clamp'?")
         refused('return { ["swiglu_clamp m1"] = "w4" }', "'swiglu_clamp m1': ")
+        refused('return { ["swiglu_clamp n64_m1"] = "w4" }', "bad.lua: 'swiglu_clamp n64_m1': no "
+            .. "shape is written so (write m1_n64)")
+        refused('return { ["swiglu_clamp m01_n64"] = "w4" }', "(write m1_n64)")
+        refused('return { ["w8a8_gemv m17_n64_k64"] = "s1p1c0u2o32" }',
+            "'w8a8_gemv m17_n64_k64' is not served: more than 16 rows")
+        refused('return { ["swiglu_clamp m0_n64"] = "w4" }', "m0_n64' is not served: ")
         refused('return { ["swiglu_clamp m1_n64"] = "w3" }', "knob 'warps' takes 4 2 8")
         refused('return { [1] = "w3" }', 'a pin is ["FAMILY SHAPE"] = "KNOBS"')
     end)
