@@ -255,6 +255,8 @@ describe("a file of pins", function()
 
     it("that names a variant which is not kept is refused at the site", function()
         refused(('return { ["%s %s"] = "s16p1c0u4o32" }'):format(FAMILY, SHAPE),
-            "variant s16p1c0u4o32 is not kept there")
+            ("lathe: %s: %s %s does not keep s16p1c0u4o32, its pin of --pins (`lathe families %s "
+                .. "M=1 N=256 K=512 --arch sm_90a --sms 132` lists what it keeps)\n"):format(SITE,
+                FAMILY, SHAPE, FAMILY))
     end)
 end)
