@@ -42,7 +42,9 @@ static int name_private(lt_whole *w, lt_err *err)
 
 int lt_whole_open(lt_whole *w, const char *path, lt_err *err)
 {
-    *w = (lt_whole){.fd = -1, .path = strdup(path)};
+    *w = (lt_whole){.fd = -1};
+    if (!*path) return lt_fail(err, "'' names no file");
+    w->path = strdup(path);
     if (!w->path) return lt_fail(err, "%s: out of memory", path);
     if (!is_special(path) && name_private(w, err)) goto fail;
     w->fd = w->private ? open(w->private, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)

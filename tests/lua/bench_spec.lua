@@ -94,6 +94,7 @@ describe("bench of a model's step", function()
     it("refuses a page that cannot be made before it looks at the model", function()
         refused("bench --model /nowhere --html /nowhere/x",
             "--html: /nowhere/x: cannot be made: No such file or directory")
+        refused("bench --model /nowhere --html ''", "--html: '' names no file")
     end)
 
     it("leaves a page as it was where the bench ends early", function()
