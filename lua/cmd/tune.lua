@@ -155,6 +155,7 @@ local function watch(tuner)
     return setmetatable({}, {
         __close = function(_, why)
             if not why or not tuner.has_written then return end
+            tuner.shown:clear()
             say("tune: ended early; what was measured is kept (the same command goes on)")
         end,
     })
