@@ -201,6 +201,15 @@ local function print_facts(facts)
     print_nearest(facts)
 end
 
+-- Refuses a kernel that no plan on such a device has.
+local function check_kept(kernel, family, s, v, arch_name, dev)
+    local served, reason = choice.served(family, s)
+    if not served then fault.usage(("kernel %s: is not served: %s"):format(kernel, reason)) end
+    if family.keep(s, v, dev) then return end
+    fault.usage(("kernel %s: is not kept for %s with %d multiprocessors (say --sms N)"):format(
+        kernel, arch_name, dev.sms))
+end
+
 function why.run(options)
     local families = choice.catalog()
     local family, s, v = catalog.find_kernel(families, kernel_name(options.kernel))
@@ -209,10 +218,7 @@ function why.run(options)
     if arch_name == "cpu" then
         fault.usage("why: the CPU device's code has no key and is not kept (say --arch sm_90a)")
     end
-    if not (choice.served(family, s) and family.keep(s, v, dev)) then
-        fault.usage(("kernel %s: is not kept for %s with %d multiprocessors (say --sms N)"):format(
-            kernel_name(options.kernel), arch_name, dev.sms))
-    end
+    check_kept(kernel_name(options.kernel), family, s, v, arch_name, dev)
     local store <close> = fault.reach(lathe.store())
     local kernel = choice.kernel(family, s, v, arch_name, dev)
     local facts = explain(store, kernel, dev)

@@ -104,6 +104,8 @@ local WRONG <const> = {
     { "why w8a8_gemv", "'w8a8_gemv' is not a kernel's name (<family>__<shape>__<variant>)" },
     { "why w9__m1__x1", "kernel w9__m1__x1: unknown family 'w9'" },
     { "why w8a8_gemv__m1_n64__m1", "size K is missing" },
+    { "why w8a8_gemv__m17_n64_k64__s1p1c0u2o32", "is not served: more than 16 rows" },
+    { "why w8a8_gemv__m1_n64_k64__s16p1c0u4o32", "is not kept for sm_90a with 132" },
 }
 
 local SETTINGS <const> = {
