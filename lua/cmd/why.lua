@@ -219,7 +219,7 @@ function why.run(options)
         fault.usage("why: the CPU device's code has no key and is not kept (say --arch sm_90a)")
     end
     check_kept(kernel_name(options.kernel), family, s, v, arch_name, dev)
-    local store <close> = fault.reach(lathe.store())
+    local store <const> = fault.reach(lathe.store())
     local kernel = choice.kernel(family, s, v, arch_name, dev)
     local facts = explain(store, kernel, dev)
     facts.measured = measured(kernel, dev, device_key)

@@ -564,6 +564,14 @@ describe("lathe why", function()
         assert.truthy(out:find(part, 1, true), out)
     end
 
+    it("says once that the cache cannot be used", function()
+        write(SCRATCH .. "/no_folder", "")
+        local out, err = lathe("why " .. KERNEL .. " --arch sm_90a",
+            ("LATHE_CACHE_DIR=%s/no_folder"):format(SCRATCH))
+        assert.truthy(out:find("key      ", 1, true), out)
+        assert.truthy(err:match("^lathe: cache '[^\n]+': not used, [^\n]+\n$"), err)
+    end)
+
     it("explains the key of a kernel: new, built, and what changed since", function()
         needs_compiler()
         says("cached   no: it is compiled when it is next needed")
