@@ -304,6 +304,15 @@ describe("lathe tune", function()
         end
     end)
 
+    it("records what `why` then says: no key, for nothing is kept", function()
+        tune("why", FAMILY .. " " .. SHAPE)
+        for _, more in ipairs({ "", " --device cpu", " --arch cpu" }) do
+            local out = lathe("why", "why w8a8_act_quant__m3_k704__w8" .. more)
+            assert.truthy(out:match("^kernel   w8a8_act_quant__m3_k704__w8 for cpu, class exact\n"
+                .. "variant  the default: [^\n]+\nmeasured cpu: ok, [^\n]+\n$"), out)
+        end
+    end)
+
     it("tunes the shapes of a model's plans, each once, and none that only loads", function()
         local words = "--model tests/tiny --rows 1 --budget 3s"
         local _, _, code, all = tune("model", words)
