@@ -40,16 +40,19 @@ local function time(target, copies, kernel)
     }
 end
 
-local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "planned", "seed", "wait" }
+local KERNEL_OPTIONS <const> = { "knobs", "all", "planned", "seed", "wait" }
 local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "pins", "html" }
 
 local function check_options(options, is_model)
     ask.check_variants(options, "bench")
     ask.check_model(options, "bench")
+    if is_model and options.family then
+        fault.usage("bench: a model's step has its own kernels (give no family)")
+    end
     for _, name in ipairs(is_model and KERNEL_OPTIONS or MODEL_OPTIONS) do
         if options[name] then
-            fault.usage(is_model and "bench: a model's step has its own kernels (give no family)"
-                or ("bench: --%s is for --model and --model-shape"):format(name))
+            fault.usage(("bench: --%s is for %s"):format(name,
+                is_model and "a family's kernels" or "--model and --model-shape"))
         end
     end
     if options.wait and #options.words == 0 then

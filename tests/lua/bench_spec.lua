@@ -83,6 +83,7 @@ describe("bench of a model's step", function()
     it("refuses what does not go together", function()
         refused("bench swiglu_clamp --model " .. TINY,
             "bench: a model's step has its own kernels (give no family)")
+        refused("bench --seed 2 --model " .. TINY, "bench: --seed is for a family's kernels")
         refused("bench swiglu_clamp --contexts 32",
             "bench: --contexts is for --model and --model-shape")
         refused("bench --model " .. TINY .. " --contexts 0",
@@ -123,8 +124,7 @@ describe("a bench that waits", function()
         refused("bench " .. SHAPE .. " --device cuda:99 < /dev/null",
             "bench: --wait: stdin ended without a line")
         refused("bench rms_norm --wait", "bench: --wait prepares one shape (give its sizes)")
-        refused("bench --wait --model " .. TINY,
-            "bench: a model's step has its own kernels (give no family)")
+        refused("bench --wait --model " .. TINY, "bench: --wait is for a family's kernels")
     end)
 end)
 
