@@ -134,10 +134,16 @@ local KERNELS <const> = {
     { "floor_share", "% of floor", format = report.number },
 }
 
+-- "NVIDIA H200, driver 580.65"; the CPU device has no driver.
+local function machine(about)
+    return about.driver == "" and about.device
+        or ("%s, driver %s"):format(about.device, about.driver)
+end
+
 local function write_page(file, about, r)
     local title = ("%s, rank %d of %d"):format(about.model, about.rank, about.ranks)
     local lines = {
-        ("%s, driver %s, lathe bench"):format(about.device, about.driver),
+        machine(about) .. ", lathe bench",
         ("The kernels alone take %.3f ms together, at %d tokens."):format(r.sum_us / 1e3,
             r.steps[1].context),
     }
@@ -159,8 +165,8 @@ local function bench_model(options)
         about.steps, about.kernels = r.steps, r.kernels
         return report.json(about)
     end
-    print(("%s, rank %d of %d, on %s, driver %s; loaded in %.1f s"):format(about.model, about.rank,
-        about.ranks, about.device, about.driver, about.load_seconds))
+    print(("%s, rank %d of %d, on %s; loaded in %.1f s"):format(about.model, about.rank,
+        about.ranks, machine(about), about.load_seconds))
     report.print(options, STEPS, r.steps)
     print(("\nkernels alone, at %d tokens: %.3f ms a step"):format(r.steps[1].context,
         r.sum_us / 1e3))
