@@ -115,6 +115,35 @@ describe("bench of a model's step", function()
     end)
 end)
 
+describe("a page's roofline", function()
+    it("has all kernels and the roof inside its axes, slow kernels apart", function()
+        local drawn = inside([[
+            local kernels = {}
+            for i, each in ipairs({ { 226e6, 40 }, { 1e2, 900 }, { 1e2, 90000 }, { 0, 1 } }) do
+                kernels[i] = { kernel = "k" .. i, section = "S", bytes = 1e6, flops = each[1],
+                    us = each[2], gbps = 1 }
+            end
+            local launches = { { site = "L00.x", section = "S", kernel = "k1", us = 1 } }
+            print(require("lua.page").text({ title = "", lines = {}, key = "nvidia-h200" },
+                launches, { {}, {} }, { {}, kernels }))
+        ]])
+        local function within(x, y)
+            assert.is_true(x >= 70 and x <= 940 and y >= 20 and y <= 380, x .. ", " .. y)
+        end
+        local heights, number <const> = {}, '([-%d.]+)"'
+        for x, y in drawn:gmatch('<circle cx="' .. number .. ' cy="' .. number) do
+            within(tonumber(x), tonumber(y))
+            heights[#heights + 1] = tonumber(y)
+        end
+        assert.equal(3, #heights)
+        assert.is_true(heights[1] < heights[2] and heights[2] < heights[3])
+        local x1, y1, x2, y2 = drawn:match(('<line x1="N y1="N x2="N y2="N stroke="#222"')
+            :gsub("N", (number:gsub("%%", "%%%%"))))
+        within(tonumber(x1), tonumber(y1))
+        within(tonumber(x2), tonumber(y2))
+    end)
+end)
+
 describe("a bench that waits", function()
     local SHAPE <const> = "rms_norm M=1 K=64 --wait"
 
