@@ -118,28 +118,20 @@ static int get_key(lua_State *L)
 
 /* ---- store ---- */
 
-static int open_store(lua_State *L)
+/* store(): the process's, which lives as long as it */
+static int get_store(lua_State *L)
 {
     lt_err err = {{0}};
     lt_store **s = lua_newuserdatauv(L, sizeof *s, 0);
     *s = NULL;
     luaL_setmetatable(L, STORE);
-    if (lt_store_open(s, NULL, &err)) return lt_bind_fail(L, &err);
+    if (lt_jit_store(s, &err)) return lt_bind_fail(L, &err);
     return 1;
-}
-
-static int close_store(lua_State *L)
-{
-    lt_store **s = luaL_checkudata(L, 1, STORE);
-    lt_store_close(*s);
-    *s = NULL;
-    return 0;
 }
 
 static lt_store *check_store(lua_State *L)
 {
-    lt_store **s = luaL_checkudata(L, 1, STORE);
-    if (!*s) luaL_error(L, "the store was closed");
+    lt_store *const *s = luaL_checkudata(L, 1, STORE);
     return *s;
 }
 
@@ -290,13 +282,12 @@ static int clear(lua_State *L)
 }
 
 static const luaL_Reg store_methods[] = {
-    {"folder", get_folder},   {"find", find_entry},  {"read", read_entry},
-    {"list", list_entries},   {"gc", collect},       {"clear", clear},
-    {"__close", close_store}, {"__gc", close_store}, {NULL, NULL},
+    {"folder", get_folder}, {"find", find_entry}, {"read", read_entry}, {"list", list_entries},
+    {"gc", collect},        {"clear", clear},     {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {
-    {"prepare", prepare}, {"build", build}, {"key", get_key}, {"store", open_store}, {NULL, NULL},
+    {"prepare", prepare}, {"build", build}, {"key", get_key}, {"store", get_store}, {NULL, NULL},
 };
 
 void lt_bind_add_cache(lua_State *L)

@@ -8,8 +8,6 @@ local page = {}
 local WIDTH <const>, HEIGHT <const>, LEFT <const>, BOTTOM <const> = 960, 420, 70, 40
 local ROW <const> = 14        -- of the timeline, in pixels
 local HUES <const> = 137      -- degrees between sections: neighbours differ much
-local LOW <const>, HIGH <const> = -2, 2  -- powers of ten of flops a byte that the roofline shows
-local DECADES <const> = 6     -- of GFLOP/s
 
 local STYLE <const> = [[
 body { font: 14px sans-serif; margin: 2em auto; max-width: 1000px; color: #222 }
@@ -56,48 +54,79 @@ end
 
 local function log10(x) return math.log(x, 10) end
 
-local function x_of(intensity)
-    return LEFT + (log10(intensity) - LOW) / (HIGH - LOW) * (WIDTH - LEFT - 20)
-end
-
-local function y_of(gflops)
-    return HEIGHT - BOTTOM - log10(math.max(gflops, 1)) / DECADES * (HEIGHT - BOTTOM - 20)
-end
-
-local function axes(out)
-    for power = LOW, HIGH do
-        local x = x_of(10.0 ^ power)
-        out('<line x1="%.1f" x2="%.1f" y1="20" y2="%d" stroke="#eee"/>', x, x, HEIGHT - BOTTOM)
-        out('<text x="%.1f" y="%d">%g</text>', x - 8, HEIGHT - BOTTOM + 16, 10.0 ^ power)
+-- The whole powers of ten, two at least, between which all values lie, and at(value): its pixel.
+local function axis(values, from, to)
+    local low, high = math.huge, -math.huge
+    for _, value in ipairs(values) do
+        low, high = math.min(low, log10(value)), math.max(high, log10(value))
     end
-    for power = 0, DECADES do
-        local y = y_of(10.0 ^ power)
-        out('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#eee"/>', LEFT, WIDTH - 20, y, y)
-        out('<text x="8" y="%.1f">%g</text>', y + 4, 10.0 ^ power)
+    low = math.floor(low)
+    high = math.max(math.ceil(high), low + 1)
+    return { low = low, high = high, at = function(value)
+        return from + (log10(value) - low) / (high - low) * (to - from)
+    end }
+end
+
+-- Kernels as points, { kernel, x = flops a byte, y = GFLOP/s }: of those that have flops.
+local function points_of(kernels)
+    local points = {}
+    for _, kernel in ipairs(kernels) do
+        if kernel.flops > 0 then
+            points[#points + 1] = { kernel = kernel, x = kernel.flops / kernel.bytes,
+                y = kernel.flops / kernel.us / 1e3 }
+        end
+    end
+    return points
+end
+
+-- The axes that hold the points, and the roof over them where the device's is known.
+local function axes_of(points, bytes_a_us)
+    local xs, ys = {}, {}
+    for i, point in ipairs(points) do xs[i], ys[i] = point.x, point.y end
+    local x = axis(xs, LEFT, WIDTH - 20)
+    for _, power in ipairs(bytes_a_us and { x.low, x.high } or {}) do
+        ys[#ys + 1] = 10.0 ^ power * bytes_a_us / 1e3
+    end
+    return x, axis(ys, HEIGHT - BOTTOM, 20)
+end
+
+local function draw_axes(out, x, y)
+    for power = x.low, x.high do
+        local at = x.at(10.0 ^ power)
+        out('<line x1="%.1f" x2="%.1f" y1="20" y2="%d" stroke="#eee"/>', at, at, HEIGHT - BOTTOM)
+        out('<text x="%.1f" y="%d">%g</text>', at - 8, HEIGHT - BOTTOM + 16, 10.0 ^ power)
+    end
+    for power = y.low, y.high do
+        local at = y.at(10.0 ^ power)
+        out('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#eee"/>', LEFT, WIDTH - 20, at, at)
+        out('<text x="8" y="%.1f">%g</text>', at + 4, 10.0 ^ power)
     end
     out('<text x="%d" y="%d">flops a byte</text><text x="8" y="14">GFLOP/s</text>',
         WIDTH // 2, HEIGHT - 6)
 end
 
--- Kernels as points under what the memory allows; a kernel without flops has no place here.
+local function draw_roof(out, x, y, bytes_a_us)
+    local from, to = 10.0 ^ x.low, 10.0 ^ x.high
+    local top = y.at(to * bytes_a_us / 1e3)
+    out('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#222"/>', x.at(from),
+        y.at(from * bytes_a_us / 1e3), x.at(to), top)
+    out('<text x="%.1f" y="%.1f" text-anchor="end">%.2f TB/s</text>', x.at(to), top - 6,
+        bytes_a_us / 1e6)
+end
+
+-- Kernels as points under what the memory allows.
 local function roofline(out, kernels, colours, key)
+    local points, bytes_a_us = points_of(kernels), floor.bandwidth(key)
+    if #points == 0 then return end
+    local x, y = axes_of(points, bytes_a_us)
     out('<svg width="%d" height="%d">', WIDTH, HEIGHT)
-    axes(out)
-    local bytes_a_us = floor.bandwidth(key)
-    if bytes_a_us then
-        local from, to = 10.0 ^ LOW, 10.0 ^ HIGH
-        out('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#222"/>', x_of(from),
-            y_of(from * bytes_a_us / 1e3), x_of(to), y_of(to * bytes_a_us / 1e3))
-        out('<text x="%.1f" y="%.1f">%.2f TB/s</text>', x_of(0.1),
-            y_of(0.1 * bytes_a_us / 1e3) - 14, bytes_a_us / 1e6)
-    end
-    for _, kernel in ipairs(kernels) do
-        if kernel.flops > 0 then
-            out('<circle cx="%.1f" cy="%.1f" r="4" fill="%s" fill-opacity="0.7"><title>'
-                .. "%s: %.2f us, %.0f GB/s</title></circle>", x_of(kernel.flops / kernel.bytes),
-                y_of(kernel.flops / kernel.us / 1e3), colours[kernel.section],
-                escape(kernel.kernel), kernel.us, kernel.gbps)
-        end
+    draw_axes(out, x, y)
+    if bytes_a_us then draw_roof(out, x, y, bytes_a_us) end
+    for _, point in ipairs(points) do
+        local kernel = point.kernel
+        out('<circle cx="%.1f" cy="%.1f" r="4" fill="%s" fill-opacity="0.7"><title>'
+            .. "%s: %.2f us, %.0f GB/s</title></circle>", x.at(point.x), y.at(point.y),
+            colours[kernel.section], escape(kernel.kernel), kernel.us, kernel.gbps)
     end
     out("</svg>")
 end

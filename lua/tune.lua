@@ -62,10 +62,10 @@ local function show(self, job, i)
     local share <const> = (job.number - 1 + (i - 1) / #job.candidates) / self.count
     local passed <const> = (lathe.now_us() - self.from_us) / 1e6
     local rest = share > 0 and math.min(trial.left(self), passed / share * (1 - share))
-    self.shown:show(("%s %s (%d of %d): candidate %d of %d%s%s"):format(job.family.name,
-        shape.text(job.family, job.shape), job.number, self.count, i, #job.candidates,
-        job.best and (", best %.4g us"):format(job.best) or "",
-        rest and (", %s left"):format(duration(rest)) or ""))
+    self.shown:show(("shape %d of %d, candidate %d of %d%s%s: %s %s"):format(job.number,
+        self.count, i, #job.candidates, rest and (", %s left"):format(duration(rest)) or "",
+        job.best and (", best %.4g us"):format(job.best) or "", job.family.name,
+        shape.text(job.family, job.shape)))
 end
 
 -- Measures what is open, in order. False where the budget ends first, with a sentence where the

@@ -67,6 +67,13 @@ static int open_session(lt_err *err)
     return lt_store_open(&session.store, NULL, err);
 }
 
+int lt_jit_store(lt_store **out, lt_err *err)
+{
+    if (open_session(err)) return -1;
+    *out = session.store;
+    return 0;
+}
+
 /* ---- the key ---- */
 
 /* Leaves an empty identity where there is no compiler. */

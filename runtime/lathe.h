@@ -251,8 +251,10 @@ int lt_jit_build(lt_device *dev, lt_build *builds, size_t count,
                  int (*progress)(void *ctx, size_t done, size_t count), void *ctx, lt_err *err);
 /* The key of an entry as text, one "field value" a line: format, arch, compiler, options, text. */
 int lt_jit_key(const lt_source *src, lt_bytes *key_text, char key[65], lt_err *err);
-/* Gives back the cache that all of these share and open when they need it. */
-void lt_jit_close(void);
+/* The cache that all of these share and open when they need it: borrowed until lt_jit_close. */
+struct lt_store; /* cache/store.h */
+int lt_jit_store(struct lt_store **out, lt_err *err);
+void lt_jit_close(void); /* gives it back */
 
 /* ---- what `check` needs has headers of its own: ctype.h (formats of arrays), sample.h (random
  * inputs), compare.h, tensor.h (safetensors files) ---- */

@@ -58,7 +58,9 @@ static int open_private(lt_whole *w, lt_err *err)
 
 int lt_whole_open(lt_whole *w, const char *path, lt_err *err)
 {
-    *w = (lt_whole){.fd = -1, .path = strdup(path)};
+    *w = (lt_whole){.fd = -1};
+    if (!*path) return lt_fail(err, "'' names no file");
+    w->path = strdup(path);
     if (!w->path) return lt_fail(err, "%s: out of memory", path);
     if (!(is_special(path) ? open_special(w, err) : open_private(w, err))) return 0;
     lt_whole_clear(w);

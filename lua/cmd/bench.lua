@@ -40,16 +40,19 @@ local function time(target, copies, kernel)
     }
 end
 
-local KERNEL_OPTIONS <const> = { "family", "knobs", "all", "planned", "seed", "wait" }
+local KERNEL_OPTIONS <const> = { "knobs", "all", "planned", "seed", "wait" }
 local MODEL_OPTIONS <const> = { "contexts", "recipe", "ranks", "rank", "pins", "html" }
 
 local function check_options(options, is_model)
     ask.check_variants(options, "bench")
     ask.check_model(options, "bench")
+    if is_model and options.family then
+        fault.usage("bench: a model's step has its own kernels (give no family)")
+    end
     for _, name in ipairs(is_model and KERNEL_OPTIONS or MODEL_OPTIONS) do
         if options[name] then
-            fault.usage(is_model and "bench: a model's step has its own kernels (give no family)"
-                or ("bench: --%s is for --model and --model-shape"):format(name))
+            fault.usage(("bench: --%s is for %s"):format(name,
+                is_model and "a family's kernels" or "--model and --model-shape"))
         end
     end
     if options.wait and #options.words == 0 then
@@ -131,10 +134,16 @@ local KERNELS <const> = {
     { "floor_share", "% of floor", format = report.number },
 }
 
+-- "NVIDIA H200, driver 580.65"; the CPU device has no driver.
+local function machine(about)
+    return about.driver == "" and about.device
+        or ("%s, driver %s"):format(about.device, about.driver)
+end
+
 local function write_page(file, about, r)
     local title = ("%s, rank %d of %d"):format(about.model, about.rank, about.ranks)
     local lines = {
-        ("%s, driver %s, lathe bench"):format(about.device, about.driver),
+        machine(about) .. ", lathe bench",
         ("The kernels alone take %.3f ms together, at %d tokens."):format(r.sum_us / 1e3,
             r.steps[1].context),
     }
@@ -156,8 +165,8 @@ local function bench_model(options)
         about.steps, about.kernels = r.steps, r.kernels
         return report.json(about)
     end
-    print(("%s, rank %d of %d, on %s, driver %s; loaded in %.1f s"):format(about.model, about.rank,
-        about.ranks, about.device, about.driver, about.load_seconds))
+    print(("%s, rank %d of %d, on %s; loaded in %.1f s"):format(about.model, about.rank,
+        about.ranks, machine(about), about.load_seconds))
     report.print(options, STEPS, r.steps)
     print(("\nkernels alone, at %d tokens: %.3f ms a step"):format(r.steps[1].context,
         r.sum_us / 1e3))

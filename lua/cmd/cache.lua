@@ -75,8 +75,7 @@ function run.clear(options, store)
 end
 
 function cache.run(options)
-    local store <close> = fault.reach(lathe.store())
-    return run[options.action](options, store)
+    return run[options.action](options, fault.reach(lathe.store()))
 end
 
 return cache

@@ -162,6 +162,7 @@ local function watch(tuner, options)
     return setmetatable({}, {
         __close = function(_, why)
             if not why or not tuner.has_written then return end
+            tuner.shown:clear()
             say("tune: ended early; what was measured is kept (%s)", way_on(options))
         end,
     })

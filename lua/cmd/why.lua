@@ -17,7 +17,7 @@ local NO_COMPILER <const> = "none"  -- as the key has it
 
 function why.declare(command)
     command:argument("kernel", "its name, such as w8a8_gemv__m2_n4096_k11264__s8p1c1u2o32")
-    command:option("--arch", "of its text; default: the GPU's, else sm_90a")
+    command:option("--arch", "of its text; default: that of --device, of the GPU, or sm_90a")
     command:option("--sms", "multiprocessors to choose the variant for")
 end
 
@@ -130,11 +130,12 @@ local function measured(kernel, dev, device_key)
     }
 end
 
-local function explain(store, kernel, dev)
+-- Adds the kernel's key, and what the cache has of it.
+local function explain(facts, kernel)
+    local store <const> = fault.reach(lathe.store())
     local key, key_text = fault.reach(lathe.key(kernel))
     local known = fields(key_text)
-    local facts = { kernel = kernel.name, arch = kernel.arch, class = kernel.class, key = key,
-        fields = {}, variant = standing(kernel, dev) }
+    facts.key, facts.fields = key, {}
     for i, field in ipairs(known) do
         facts.fields[i] = { field = field, value = known[field] }
     end
@@ -147,7 +148,6 @@ local function explain(store, kernel, dev)
         facts.nearest, facts.differences = near.file, near.differences
         facts.lines = differing(near.entry.text, kernel.plain)
     end
-    return facts
 end
 
 local function print_indented(columns, rows)
@@ -197,27 +197,32 @@ local function print_facts(facts)
         or ("number %d of %d that are kept; the default is %s"):format(
             at.place, at.kept, at.default)))
     print("measured " .. measured_text(facts.measured))
+    if not facts.key then return end
     print("key      " .. facts.key)
     print_indented({ { "field", "field" }, { "value", "value" } }, facts.fields)
     print_nearest(facts)
+end
+
+-- Refuses a kernel that no plan on such a device has.
+local function check_kept(kernel, family, s, v, arch_name, dev)
+    local served, reason = choice.served(family, s)
+    if not served then fault.usage(("kernel %s: is not served: %s"):format(kernel, reason)) end
+    if family.keep(s, v, dev) then return end
+    fault.usage(("kernel %s: is not kept for %s with %d multiprocessors (say --sms N)"):format(
+        kernel, arch_name, dev.sms))
 end
 
 function why.run(options)
     local families = choice.catalog()
     local family, s, v = catalog.find_kernel(families, kernel_name(options.kernel))
     if not family then fault.usage(s) end
+    if lathe.setting("device") == "cpu" then options.arch = options.arch or "cpu" end
     local arch_name, dev, device_key = choice.target(options)
-    if arch_name == "cpu" then
-        fault.usage("why: the CPU device's code has no key and is not kept (say --arch sm_90a)")
-    end
-    if not (choice.served(family, s) and family.keep(s, v, dev)) then
-        fault.usage(("kernel %s: is not kept for %s with %d multiprocessors (say --sms N)"):format(
-            kernel_name(options.kernel), arch_name, dev.sms))
-    end
-    local store <close> = fault.reach(lathe.store())
+    check_kept(kernel_name(options.kernel), family, s, v, arch_name, dev)
     local kernel = choice.kernel(family, s, v, arch_name, dev)
-    local facts = explain(store, kernel, dev)
-    facts.measured = measured(kernel, dev, device_key)
+    local facts = { kernel = kernel.name, arch = kernel.arch, class = kernel.class,
+        variant = standing(kernel, dev), measured = measured(kernel, dev, device_key) }
+    if arch_name ~= "cpu" then explain(facts, kernel) end  -- the CPU device's code is not kept
     if options.json then return report.json(facts) end
     print_facts(facts)
 end

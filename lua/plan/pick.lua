@@ -1,5 +1,6 @@
 -- Which variant an operator of a plan gets: one that a user pinned, the fastest that was recorded,
 -- or the first that is kept. One class of bits serves all numbers of rows of a weight's site.
+local choice = require("lua.choice")
 local records = require("lua.records")
 local shape = require("gen.shape")
 local variant = require("gen.variant")
@@ -135,10 +136,11 @@ function pick.pin_key(family, s) return family.name .. " " .. shape.text(family,
 local function pinned(pins, family, s, dev)
     local knobs = pins and pins[pick.pin_key(family, s)]
     if not knobs then return nil end
-    local v, why = variant.parse(family, knobs)
-    if v and family.keep(s, v, dev) then return v end
-    return nil, ("pin of %s: %s"):format(pick.pin_key(family, s),
-        why or ("variant %s is not kept there"):format(knobs))
+    local v <const> = variant.parse(family, knobs)  -- which pins.read has checked
+    if family.keep(s, v, dev) then return v end
+    return nil, ("does not keep %s, its pin of --pins (`lathe families %s %s --arch %s --sms %d` "
+        .. "lists what it keeps)"):format(knobs, family.name, choice.words(family, s), dev.arch,
+        dev.sms)
 end
 
 -- ---- the variant ----

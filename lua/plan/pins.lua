@@ -2,6 +2,7 @@
 --   return { ["w8a8_gemv m1_n4096_k11264"] = "s8p1c1u2o32" }
 -- The file sees nothing of Lua's libraries.
 local catalog = require("gen.catalog")
+local choice = require("lua.choice")
 local fault = require("lua.fault")
 local input = require("lua.input")
 local order = require("gen.order")
@@ -33,6 +34,11 @@ local function check_pin(path, families, key, knobs)
     if not family then refuse(path, "'%s': %s", key, why) end
     local s, wrong = shape.parse(family, text)
     if not s then refuse(path, "'%s': %s", key, wrong) end
+    if shape.text(family, s) ~= text then
+        refuse(path, "'%s': no shape is written so (write %s)", key, shape.text(family, s))
+    end
+    local served, reason = choice.served(family, s)
+    if not served then refuse(path, "'%s' is not served: %s", key, reason) end
     local v, bad = variant.parse(family, knobs)
     if not v then refuse(path, "'%s': %s", key, bad) end
 end

@@ -114,6 +114,9 @@ static void what_cannot_be_made_or_written_is_named(void **state)
     assert_int_equal(lt_whole_open(&w, "/nowhere/page", &err), -1);
     assert_string_equal(err.text, "/nowhere/page: cannot be made: No such file or directory");
     lt_whole_clear(&w);
+    assert_int_equal(lt_whole_open(&w, "", &err), -1);
+    assert_string_equal(err.text, "'' names no file");
+    lt_whole_clear(&w);
     assert_int_equal(lt_whole_open(&w, folder, &err), -1);
     assert_non_null(strstr(err.text, ": cannot be made: Is a directory"));
     assert_int_equal(lt_whole_open(&w, "/dev/full", &err), 0);

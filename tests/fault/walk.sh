@@ -33,7 +33,7 @@ declare -A commands=(
     [list_warm]="cache list"
     [verify_warm]="cache verify"
     [clear_warm]="cache clear"
-    [why_warm]="why rms_norm__m1_k64__w1"
+    [why_warm]="why rms_norm__m1_k64__w1 --arch sm_90a"
     [plan]="plan --model $tree/tests/tiny --mode decode --rows 1"
     [run]="run --model $tree/tests/tiny --prompt a -n 1 --tokens"
 )

@@ -76,13 +76,21 @@ describe("bench of a model's step", function()
         local text = file:read("a")
         assert.equal(LAUNCHES, select(2, text:gsub("<rect", "")))
         assert.equal(2, select(2, text:gsub("<svg", "")))
+        assert.truthy(text:find("<p>CPU device, lathe bench</p>", 1, true))
         assert.truthy(text:find("<th>chain us</th>", 1, true))
         assert.is_nil(text:find("https?://") or text:find(" src=") or text:find("<link"))
+    end)
+
+    it("names no driver where there is none", function()
+        local text, said, status = lathe("bench --contexts 32 --model " .. TINY)
+        assert.equal(0, status, said)
+        assert.truthy(text:find("^tests/tiny, rank 0 of 1, on CPU device; loaded in "), text)
     end)
 
     it("refuses what does not go together", function()
         refused("bench swiglu_clamp --model " .. TINY,
             "bench: a model's step has its own kernels (give no family)")
+        refused("bench --seed 2 --model " .. TINY, "bench: --seed is for a family's kernels")
         refused("bench swiglu_clamp --contexts 32",
             "bench: --contexts is for --model and --model-shape")
         refused("bench --model " .. TINY .. " --contexts 0",
@@ -94,6 +102,7 @@ describe("bench of a model's step", function()
     it("refuses a page that cannot be made before it looks at the model", function()
         refused("bench --model /nowhere --html /nowhere/x",
             "--html: /nowhere/x: cannot be made: No such file or directory")
+        refused("bench --model /nowhere --html ''", "--html: '' names no file")
     end)
 
     it("leaves a page as it was where the bench ends early", function()
@@ -103,6 +112,35 @@ describe("bench of a model's step", function()
         assert.equal("cache\npage.html\nstderr\n", pipe:read("a"))
         local file <close> = assert(io.open(path))
         assert.truthy(file:read("a"):find("<svg", 1, true))
+    end)
+end)
+
+describe("a page's roofline", function()
+    it("has all kernels and the roof inside its axes, slow kernels apart", function()
+        local drawn = inside([[
+            local kernels = {}
+            for i, each in ipairs({ { 226e6, 40 }, { 1e2, 900 }, { 1e2, 90000 }, { 0, 1 } }) do
+                kernels[i] = { kernel = "k" .. i, section = "S", bytes = 1e6, flops = each[1],
+                    us = each[2], gbps = 1 }
+            end
+            local launches = { { site = "L00.x", section = "S", kernel = "k1", us = 1 } }
+            print(require("lua.page").text({ title = "", lines = {}, key = "nvidia-h200" },
+                launches, { {}, {} }, { {}, kernels }))
+        ]])
+        local function within(x, y)
+            assert.is_true(x >= 70 and x <= 940 and y >= 20 and y <= 380, x .. ", " .. y)
+        end
+        local heights, number <const> = {}, '([-%d.]+)"'
+        for x, y in drawn:gmatch('<circle cx="' .. number .. ' cy="' .. number) do
+            within(tonumber(x), tonumber(y))
+            heights[#heights + 1] = tonumber(y)
+        end
+        assert.equal(3, #heights)
+        assert.is_true(heights[1] < heights[2] and heights[2] < heights[3])
+        local x1, y1, x2, y2 = drawn:match(('<line x1="N y1="N x2="N y2="N stroke="#222"')
+            :gsub("N", (number:gsub("%%", "%%%%"))))
+        within(tonumber(x1), tonumber(y1))
+        within(tonumber(x2), tonumber(y2))
     end)
 end)
 
@@ -122,8 +160,7 @@ describe("a bench that waits", function()
         refused("bench " .. SHAPE .. " --device cuda:99 < /dev/null",
             "bench: --wait: stdin ended without a line")
         refused("bench rms_norm --wait", "bench: --wait prepares one shape (give its sizes)")
-        refused("bench --wait --model " .. TINY,
-            "bench: a model's step has its own kernels (give no family)")
+        refused("bench --wait --model " .. TINY, "bench: --wait is for a family's kernels")
     end)
 end)
 

@@ -104,6 +104,8 @@ local WRONG <const> = {
     { "why w8a8_gemv", "'w8a8_gemv' is not a kernel's name (<family>__<shape>__<variant>)" },
     { "why w9__m1__x1", "kernel w9__m1__x1: unknown family 'w9'" },
     { "why w8a8_gemv__m1_n64__m1", "size K is missing" },
+    { "why w8a8_gemv__m17_n64_k64__s1p1c0u2o32", "is not served: more than 16 rows" },
+    { "why w8a8_gemv__m1_n64_k64__s16p1c0u4o32", "is not kept for cpu with 1 multi" },
 }
 
 local SETTINGS <const> = {
@@ -557,10 +559,18 @@ describe("lathe why", function()
     local env = ("LATHE_CACHE_DIR=%s/why "):format(SCRATCH)
 
     local function says(part, more)
-        local out, err, code = lathe("why " .. KERNEL, env .. (more or ""))
+        local out, err, code = lathe("why " .. KERNEL .. " --arch sm_90a", env .. (more or ""))
         assert.equal(0, code, err)
         assert.truthy(out:find(part, 1, true), out)
     end
+
+    it("says once that the cache cannot be used", function()
+        write(SCRATCH .. "/no_folder", "")
+        local out, err = lathe("why " .. KERNEL .. " --arch sm_90a",
+            ("LATHE_CACHE_DIR=%s/no_folder"):format(SCRATCH))
+        assert.truthy(out:find("key      ", 1, true), out)
+        assert.truthy(err:match("^lathe: cache '[^\n]+': not used, [^\n]+\n$"), err)
+    end)
 
     it("explains the key of a kernel: new, built, and what changed since", function()
         needs_compiler()

@@ -169,6 +169,12 @@ describe("a plan's choice", function()
         assert.equal("s2p4c0u2o24", knobs)
         assert.equal("pinned", origin.from)
     end)
+
+    it("is not hindered by a pin of other rows, which the plan does not have", function()
+        local path = SCRATCH .. "/other_rows.lua"
+        write(path, ('return { ["%s m16_n256_k512"] = "s2p4c0u2o24" }'):format(FAMILY))
+        assert.equal((chosen("sum")), (chosen("sum", "--pins " .. path)))
+    end)
 end)
 
 describe("the choices of all ranks", function()
@@ -224,6 +230,12 @@ describe("a file of pins", function()
         assert.truthy(errors:find(sentence, 1, true), errors)
     end
 
+    it("that is a folder cannot be read", function()
+        local _, errors, code = lathe("plan --model tests/tiny --arch sm_90a --pins " .. SCRATCH)
+        assert.equal(2, code, errors)
+        assert.equal(("lathe: --pins: %s cannot be read\n"):format(SCRATCH), errors)
+    end)
+
     it("is refused with what is wrong in it", function()
         refused("return 1", "a table of pins must be returned")
         refused("return {", "bad.lua:1: ")
@@ -231,6 +243,12 @@ describe("a file of pins", function()
         refused('return { ["swiglu_clamp"] = "w4" }', "'swiglu_clamp' is not a family and a shape")
         refused('return { ["swiglu_clmap m1_n64"] = "w4" }', "did you mean 'swiglu_clamp'?")
         refused('return { ["swiglu_clamp m1"] = "w4" }', "'swiglu_clamp m1': ")
+        refused('return { ["swiglu_clamp n64_m1"] = "w4" }', "bad.lua: 'swiglu_clamp n64_m1': no "
+            .. "shape is written so (write m1_n64)")
+        refused('return { ["swiglu_clamp m01_n64"] = "w4" }', "(write m1_n64)")
+        refused('return { ["w8a8_gemv m17_n64_k64"] = "s1p1c0u2o32" }',
+            "'w8a8_gemv m17_n64_k64' is not served: more than 16 rows")
+        refused('return { ["swiglu_clamp m0_n64"] = "w4" }', "m0_n64' is not served: ")
         refused('return { ["swiglu_clamp m1_n64"] = "w3" }', "knob 'warps' takes 4 2 8")
         refused('return { [1] = "w3" }', 'a pin is ["FAMILY SHAPE"] = "KNOBS"')
     end)
@@ -243,6 +261,8 @@ describe("a file of pins", function()
 
     it("that names a variant which is not kept is refused at the site", function()
         refused(('return { ["%s %s"] = "s16p1c0u4o32" }'):format(FAMILY, SHAPE),
-            "variant s16p1c0u4o32 is not kept there")
+            ("lathe: %s: %s %s does not keep s16p1c0u4o32, its pin of --pins (`lathe families %s "
+                .. "M=1 N=256 K=512 --arch sm_90a --sms 132` lists what it keeps)\n"):format(SITE,
+                FAMILY, SHAPE, FAMILY))
     end)
 end)

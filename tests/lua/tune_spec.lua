@@ -223,6 +223,8 @@ describe("lathe tune", function()
 
     it("keeps what was measured at Ctrl-C, says so, and ends by the signal", function()
         local script = SCRATCH .. "/interrupt.sh"
+        local watched = other_root("watched", { ["lua/progress.lua"] = changed("lua/progress.lua",
+            "lathe.is_watched()", "true") })
         write(script, ([[
             set -m
             %s ./lathe tune %s 2>&1 >/dev/null &
@@ -233,10 +235,13 @@ describe("lathe tune", function()
             kill -INT $!
             wait $!
             echo $?
-        ]]):format(settings("stopped"), GEMV, SCRATCH))
+        ]]):format(settings("stopped", watched), GEMV, SCRATCH))
         local said = assert(io.popen("bash " .. script .. " 2>/dev/null")):read("a")
+        local line, rest_of_it = said:match("^.*\r\27%[K([^\r]+)\r\27%[K(.*)$")
+        assert.truthy(line and line:match("^shape 1 of 1, candidate %d+ of %d+.*: w8a8_gemv "
+            .. "m1_n16_k8192$"), said)
         assert.equal("lathe: tune: ended early; what was measured is kept (the same command goes "
-            .. "on with the rest)\n130\n", said)
+            .. "on with the rest)\n130\n", rest_of_it)
         local kept = #records_of("stopped")
         local rest = tune("stopped", GEMV)
         assert.equal(kept, rest.known)
@@ -302,6 +307,15 @@ describe("lathe tune", function()
                 assert.same({ "w8a8_act_quant__m3_k704__" .. record.knobs, "exact" },
                     { row.kernel, row.chosen })
             end
+        end
+    end)
+
+    it("records what `why` then says: no key, for nothing is kept", function()
+        tune("why", FAMILY .. " " .. SHAPE)
+        for _, more in ipairs({ "", " --device cpu", " --arch cpu" }) do
+            local out = lathe("why", "why w8a8_act_quant__m3_k704__w8" .. more)
+            assert.truthy(out:match("^kernel   w8a8_act_quant__m3_k704__w8 for cpu, class exact\n"
+                .. "variant  the default: [^\n]+\nmeasured cpu: ok, [^\n]+\n$"), out)
         end
     end)
 
