@@ -1,40 +1,24 @@
 -- Where tuning ends early, has nothing to find, or meets records that are damaged, on the CPU
 -- device: what is said, and what is left.
 local cjson = require("cjson")
+local tune_kit = require("tests.lua.tune_kit")
 
-local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
+local read <const>, kit <const> = tune_kit.read, tune_kit.new()
+local lathe <const>, SCRATCH <const> = kit.lathe, kit.scratch
 local QUANT <const> = "w8a8_act_quant M=3 K=704"
-
-local function read(path)
-    local file <close> = assert(io.open(path, "rb"))
-    return file:read("a")
-end
 
 local function write(path, text)
     os.execute(("mkdir -p -m 755 '%s'"):format(path:match("^(.*)/")))
-    local file <close> = assert(io.open(path, "wb"))
-    assert(file:write(text))
+    tune_kit.write(path, text)
 end
 
 local function tuned(cache, device)
     return ("%s/%s/tuned/%s.tuned"):format(SCRATCH, cache, device or "cpu")
 end
 
--- Stdout, stderr and exit code of `lathe words` with a cache of its own.
-local function lathe(cache, words, more)
-    local errors = SCRATCH .. "/stderr"
-    local pipe = assert(io.popen(("env LATHE_CACHE_DIR=%s/%s LATHE_DEVICE=cpu LATHE_TUNE_SECONDS=2 "
-        .. "%s ./lathe %s 2>%s"):format(SCRATCH, cache, more or "", words, errors)))
-    local out = pipe:read("a")
-    local code = select(3, pipe:close())
-    return out, read(errors), code or 0
-end
-
--- A record of a cache with what is replaced in it, sealed anew.
+-- A record of a cache with what is replaced in it.
 local function resealed(cache, pattern, by)
-    local line <const> = read(tuned(cache)):match("[^\n]*"):gsub("\tsum=.*", ""):gsub(pattern, by)
-    local pipe <close> = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(line)))
-    return ("%s\tsum=%s\n"):format(line, pipe:read(8))
+    return tune_kit.sealed(read(tuned(cache)):match("[^\n]*"), pattern, by)
 end
 
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)

@@ -1,56 +1,15 @@
 -- `lathe tune` from the outside, on the CPU device: planted faults are rejected, recorded and never
 -- win; kills lose nothing; what is known is not measured again.
 local cjson = require("cjson")
+local tune_kit = require("tests.lua.tune_kit")
 
-local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
+local read, write, changed = tune_kit.read, tune_kit.write, tune_kit.changed
+local kit <const> = tune_kit.new()
+local lathe, tune, other_root = kit.lathe, kit.tune, kit.other_root
+local records_of, settings = kit.records_of, kit.settings
+local SCRATCH <const> = kit.scratch
 local FAMILY <const> = "w8a8_act_quant"
 local SHAPE <const> = "M=3 K=704"
-local SHIPPED <const> = "cache/tuned/cpu.tuned"
-
-local function read(path)
-    local file <close> = io.open(path, "rb")
-    return file and file:read("a")
-end
-
-local function write(path, text)
-    local file <close> = assert(io.open(path, "wb"))
-    assert(file:write(text))
-end
-
-local function settings(cache, more)
-    return ("env LATHE_CACHE_DIR=%s/%s LATHE_DEVICE=cpu LATHE_TUNE_SECONDS=2 %s"):format(
-        SCRATCH, cache, more or "")
-end
-
--- Stdout, stderr and exit code of `lathe words` with a cache of its own.
-local function lathe(cache, words, more)
-    local errors = SCRATCH .. "/stderr"
-    local pipe = assert(io.popen(("%s ./lathe %s 2>%s"):format(settings(cache, more), words,
-        errors)))
-    local out = pipe:read("a")
-    local _, kind, code = pipe:close()
-    return out, read(errors), kind == "signal" and 128 + code or code or 0
-end
-
--- The rows and all else that `lathe tune words --json` says.
-local function tune(cache, words, more)
-    local out, errors, code = lathe(cache, "--json tune " .. words, more)
-    assert(out ~= "", errors)
-    local all = cjson.decode(out)
-    return all.rows[1], errors, code, all
-end
-
--- The records of a cache as tables, in order, and the lines.
-local function records_of(cache)
-    local list, lines = {}, {}
-    local text = read(("%s/%s/tuned/cpu.tuned"):format(SCRATCH, cache)) or ""
-    for line in text:gmatch("[^\n]+") do
-        local record = {}
-        for field, value in line:gmatch("(%l+)=([^\t]*)") do record[field] = value end
-        list[#list + 1], lines[#lines + 1] = record, line
-    end
-    return list, lines
-end
 
 -- "f0w8 ok": the first record of each variant.
 local function first_pass(cache)
@@ -62,24 +21,6 @@ local function first_pass(cache)
         end
     end
     return seen
-end
-
--- A folder of files that win over the program's: texts by path. Nothing is shipped there but what
--- they say.
-local function other_root(name, files)
-    local root = SCRATCH .. "/" .. name
-    files[SHIPPED] = files[SHIPPED] or ""
-    for path, text in pairs(files) do
-        os.execute(("mkdir -p '%s/%s'"):format(root, path:match("^(.*)/")))
-        write(root .. "/" .. path, text)
-    end
-    return "LATHE_ROOT=" .. root
-end
-
-local function changed(path, from, to)
-    local text, count = read(path):gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))
-    assert(count == 1, path .. " holds no single " .. from)
-    return text
 end
 
 local LUA <const>, CUT <const> = "families/w8a8_act_quant.lua", "templates/w8a8_act_quant.cut"
@@ -289,7 +230,7 @@ describe("lathe tune", function()
     it("takes shipped records as known, and its own before them", function()
         tune("ship", FAMILY .. " " .. SHAPE)
         local text = read(SCRATCH .. "/ship/tuned/cpu.tuned")
-        local root = other_root("shipped", { [SHIPPED] = text })
+        local root = other_root("shipped", { [tune_kit.SHIPPED] = text })
         local row = tune("shipped_to", FAMILY .. " " .. SHAPE, root)
         assert.equal(4, row.known)
         assert.equal(0, row.measured)
@@ -420,118 +361,6 @@ describe("lathe tune", function()
             "real = { { M = 1, K = 11264 }, { M = 1, K = 32768 } },", "") })
         refused(FAMILY, "tune: w8a8_act_quant lists no shape of the model (give one: `lathe "
             .. "families w8a8_act_quant`)", root)
-    end)
-end)
-
-describe("lathe tune on a GPU", function()
-    local LARGE <const> = "w8a8_gemv M=1 N=4096 K=32768"
-    local log = SCRATCH .. "/log"
-    local function gpu_root(name, files)
-        files["lua/tune/worker.lua"] = read("tests/lua/fake_worker.lua")
-        files["cache/tuned/nvidia-h200.tuned"] = ""  -- what we ship would be known
-        return other_root(name, files) .. " LOG=" .. log
-    end
-    local root = gpu_root("gpu", {})
-
-    local tuned <const> = SCRATCH .. "/gpu_cache/tuned/nvidia-h200.tuned"
-
-    -- Records of the GPU that is played, by variant and pass; those of the chain by variant.
-    local function recorded()
-        local by = {}
-        for line in read(tuned):gmatch("[^\n]+") do
-            local record = { line = line }
-            for field, value in line:gmatch("(%l+)=([^\t]*)") do record[field] = value end
-            local of <const> = record.regime == "chain" and "chain" or record.pass
-            by[record.knobs .. " " .. of] = record
-        end
-        return by
-    end
-
-    -- Appends a record's line as one of the chain, sealed.
-    local function append_chained(line)
-        line = line:gsub("regime=alone", "regime=chain"):gsub("\tcode=%x+", ""):gsub("\tsum=.*", "")
-        local pipe <close> = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(line)))
-        write(tuned, ("%s%s\tsum=%s\n"):format(read(tuned), line, pipe:read(8)))
-    end
-
-    local row, errors, code = tune("gpu_cache", LARGE, root)
-    local asked, by = read(log), recorded()
-
-    it("times the same code once, and records it for both", function()
-        assert.equal("s16p1c0u2o32", by["s16p1c0u4o32 1"].same)
-        assert.equal(by["s16p1c0u2o32 1"].us, by["s16p1c0u4o32 1"].us)
-        assert.truthy(asked:find("try s16p1c0u2o32 ", 1, true))
-        assert.falsy(asked:find("try s16p1c0u4o32 ", 1, true))
-    end)
-
-    it("starts another worker where a candidate cost the device, and goes on", function()
-        assert.equal("device-error", by["s8p1c1u2o32 1"].status)
-        assert.equal("an illegal address", by["s8p1c1u2o32 1"].why)
-        assert.equal(2, select(2, asked:gsub("open ", "")))
-        assert.equal(2, select(2, asked:gsub("place ", "")))
-        assert.equal("compile-failed", by["s8p1c1u4o24 1"].status)
-        assert.truthy(errors:find("s8p1c1u4o24: compile-failed: kernel x: out of registers", 1,
-            true), errors)
-        assert.equal(2, row.rejected)
-        assert.equal(0, code)
-    end)
-
-    it("leaves out what cannot be much better than one near the floor", function()
-        assert.equal("s16p1c1u2o32", row.best)
-        assert.near(31.2, row.us, 0.001)
-        assert.falsy(by["s16p1c1u4o32 1"])
-        assert.equal(0, row.open)
-    end)
-
-    it("drops the hopeless, and times the best three again in alternation", function()
-        assert.equal("dropped", by["s8p1c0u2o32 1"].status)
-        local order = {}
-        for knobs in asked:gmatch("time (%w+)") do order[#order + 1] = knobs end
-        local round <const> = "s16p1c1u2o32 s16p1c0u2o32 s8p1c0u4o24"
-        assert.equal(round .. " " .. round, table.concat(order, " "))
-        assert.equal("32.9", by["s16p1c0u2o32 2"].us)
-    end)
-
-    -- Another text, whose machine code is the same but for what NEW names.
-    local function tune_edited(more)
-        local cut <const> = "templates/w8a8_gemv.cut"
-        local edited = gpu_root("edited", { [cut] = read(cut):gsub("lane", "which_lane") })
-        os.remove(log)
-        return tune("gpu_cache", LARGE, edited .. " " .. more), read(log)
-    end
-
-    it("measures no text again whose machine code a record has, in the chain neither", function()
-        append_chained(by["s16p1c1u2o32 2"].line)
-        local other, said = tune_edited("NEW=s16p1c0")
-        assert.truthy(said:find("build ", 1, true))
-        for knobs in said:gmatch("try (%w+)") do assert.truthy(knobs:find("^s16p1c0")) end
-        assert.equal(2, other.measured)  -- with the same code: one is the other again
-        assert.equal("s16p1c1u2o32", other.best)
-        local now = recorded()
-        assert.equal(by["s16p1c1u2o32 2"].us, now["s16p1c1u2o32 2"].us)
-        assert.equal(now["s16p1c1u2o32 2"].text, now["s16p1c1u2o32 chain"].text)
-        assert.not_equal(by["s16p1c1u2o32 2"].text, now["s16p1c1u2o32 2"].text)
-        assert.equal(by["s16p1c1u2o32 2"].code, now["s16p1c1u2o32 2"].code)
-        assert.not_equal(by["s16p1c0u2o32 2"].code, now["s16p1c0u2o32 2"].code)
-    end)
-
-    it("measures it with --again", function()
-        local edited = "LATHE_ROOT=" .. SCRATCH .. "/edited LOG=" .. log
-        os.remove(log)
-        assert.truthy(tune("gpu_cache", LARGE .. " --again", edited).measured > 4)
-    end)
-
-    it("compiles each shape once, and goes on past one that cannot be placed", function()
-        os.remove(log)
-        local _, said, status, all = tune("gpu_cache", "w8a8_gemv", root)
-        local builds = select(2, read(log):gsub("build ", ""))
-        assert.equal(6, builds)  -- of 7, one is known
-        assert.equal(1, status)
-        assert.truthy(said:find("m1_n2304_k4096: cannot be tuned: cuda:0: out of memory", 1, true),
-            said)
-        for _, each in ipairs(all.rows) do
-            assert.equal(each.shape ~= "M=1 N=2304 K=4096", each.done)
-        end
     end)
 end)
 

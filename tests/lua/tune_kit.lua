@@ -1,0 +1,85 @@
+-- What the tests of `lathe tune` share: runs of it from outside, each with a cache of its own, and
+-- what is in its records afterwards.
+local cjson = require("cjson")
+
+local kit = { SHIPPED = "cache/tuned/cpu.tuned" }
+
+function kit.read(path)
+    local file <close> = io.open(path, "rb")
+    return file and file:read("a")
+end
+
+function kit.write(path, text)
+    local file <close> = assert(io.open(path, "wb"))
+    assert(file:write(text))
+end
+
+function kit.changed(path, from, to)
+    local text, count = kit.read(path):gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))
+    assert(count == 1, path .. " holds no single " .. from)
+    return text
+end
+
+-- A record's line with its words replaced by pairs of pattern and text, sealed anew.
+function kit.sealed(line, ...)
+    line = line:gsub("\tsum=.*", "")
+    for i = 1, select("#", ...), 2 do line = line:gsub(select(i, ...), (select(i + 1, ...))) end
+    local pipe <close> = assert(io.popen(("printf '%%s' '%s' | sha256sum"):format(line)))
+    return ("%s\tsum=%s\n"):format(line, pipe:read(8))
+end
+
+-- Runs with a scratch folder of their own, which the caller removes.
+function kit.new()
+    local own = { scratch = assert(io.popen("mktemp -d")):read("l") }
+
+    function own.settings(cache, more)
+        return ("env LATHE_CACHE_DIR=%s/%s LATHE_DEVICE=cpu LATHE_TUNE_SECONDS=2 %s"):format(
+            own.scratch, cache, more or "")
+    end
+
+    -- Stdout, stderr and exit code of `lathe words` with a cache of its own.
+    function own.lathe(cache, words, more)
+        local errors = own.scratch .. "/stderr"
+        local pipe = assert(io.popen(("%s ./lathe %s 2>%s"):format(own.settings(cache, more), words,
+            errors)))
+        local out = pipe:read("a")
+        local _, kind, code = pipe:close()
+        return out, kit.read(errors), kind == "signal" and 128 + code or code or 0
+    end
+
+    -- The rows and all else that `lathe tune words --json` says.
+    function own.tune(cache, words, more)
+        local out, errors, code = own.lathe(cache, "--json tune " .. words, more)
+        assert(out ~= "", errors)
+        local all = cjson.decode(out)
+        return all.rows[1], errors, code, all
+    end
+
+    -- The records of a cache as tables, in order, and the lines.
+    function own.records_of(cache)
+        local list, lines = {}, {}
+        local text = kit.read(("%s/%s/tuned/cpu.tuned"):format(own.scratch, cache)) or ""
+        for line in text:gmatch("[^\n]+") do
+            local record = {}
+            for field, value in line:gmatch("(%l+)=([^\t]*)") do record[field] = value end
+            list[#list + 1], lines[#lines + 1] = record, line
+        end
+        return list, lines
+    end
+
+    -- A folder of files that win over the program's: texts by path. Nothing is shipped there but
+    -- what they say.
+    function own.other_root(name, files)
+        local root = own.scratch .. "/" .. name
+        files[kit.SHIPPED] = files[kit.SHIPPED] or ""
+        for path, text in pairs(files) do
+            os.execute(("mkdir -p '%s/%s'"):format(root, path:match("^(.*)/")))
+            kit.write(root .. "/" .. path, text)
+        end
+        return "LATHE_ROOT=" .. root
+    end
+
+    return own
+end
+
+return kit
