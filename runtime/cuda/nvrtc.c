@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,15 +61,20 @@ static limits resolve(const lt_nvrtc_limits *given)
 }
 
 /* Starts the program with fd as its stdin and stdout. */
+/* The child has its memory at the same addresses each time, where the system lets it: by them NVRTC
+ * decides in places which loads of one text it joins. */
 static int spawn(const char *program, int fd, pid_t *pid, lt_err *err)
 {
     char *argv[] = {(char *)program, (char *)LT_NVRTC_CHILD, NULL};
+    const int own = personality(0xffffffff);
     posix_spawn_file_actions_t actions;
     int failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
         failed = posix_spawn_file_actions_adddup2(&actions, fd, 0);
         if (!failed) failed = posix_spawn_file_actions_adddup2(&actions, fd, 1);
+        if (own >= 0) personality((unsigned)own | ADDR_NO_RANDOMIZE); /* of this thread */
         if (!failed) failed = posix_spawn(pid, program, &actions, NULL, argv, environ);
+        if (own >= 0) personality((unsigned)own);
         posix_spawn_file_actions_destroy(&actions);
     }
     if (failed) return lt_fail(err, "cannot start %s: %s", program, strerror(failed));

@@ -109,3 +109,20 @@ describe("a kernel that is built again where what differs is", function()
         assert.equal("older compiler", origin(HERE .. "LATHE_NVRTC=/nowhere LATHE_DEBUG=0"))
     end)
 end)
+
+-- mhc_pre is a text in which NVRTC joins loads by where its own memory lies.
+describe("a text that is compiled in five empty caches", function()
+    it("becomes the same machine code, where a process may hold its addresses still", function()
+        if not os.execute("setarch -R true 2>/dev/null") then pending("setarch -R is refused") end
+        local line <const> = ("env LATHE_CACHE_DIR=%s/fresh%d ./lathe build mhc_pre M=2 H=200 "
+            .. "--arch sm_90a --sms 132 --json 2>&1")
+        local first
+        for i = 1, 5 do
+            local said <const> = assert(io.popen(line:format(SCRATCH, i))):read("a")
+            if said:find("there is no compiler", 1, true) then pending("no NVRTC here") end
+            local code <const> = assert(said:match('"code":"(%x+)"'), said)
+            first = first or code
+            assert.equal(first, code)
+        end
+    end)
+end)
