@@ -53,6 +53,62 @@ LT_DEV void fp4_lift(u32 *b, u32 factor)
 #define FP4_LIFT 0x5f805f80u       // 2^64
 #define FP4_LIFT_CODES 0x63006300u // 2^71: of values that fp4_expand made 2^7 times too small
 #define FP4_UNLIFT 0x1p-44f
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+{
+    LT_SHARED2(float, room, WARPS, COUNT * 32);
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    __syncthreads();
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
+}
 
 LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
                          int unit, int lane)
@@ -101,9 +157,11 @@ w4a16_moe_down__m1_topk1_experts1_n16_k16__t1s1g4u2j0(bf16 *y, const bf16 *x, co
     lt_pdl_wait();
     lt_pdl_launch();
     const int expert = ids[blockIdx.y];
-    const i32 list[1] = {(i32)blockIdx.y};
-    const int live = 1;
-    if (expert < 0 || expert >= EXPERTS) return;
+    if (!JOIN && (expert < 0 || expert >= EXPERTS)) return;
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : 1;
+    if (live == 0) return;
     for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
         const i32 *slots = list + from;
         const int columns = live - from < COLUMNS ? live - from : COLUMNS;
@@ -118,6 +176,7 @@ w4a16_moe_down__m1_topk1_experts1_n16_k16__t1s1g4u2j0(bf16 *y, const bf16 *x, co
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
             channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
         }
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' sums
         for (int unit = first; unit < end; unit += UNROLL) {
             LT_UNROLL(UNROLL)
             for (int u = 0; u < UNROLL; u++) {
@@ -135,6 +194,7 @@ w4a16_moe_down__m1_topk1_experts1_n16_k16__t1s1g4u2j0(bf16 *y, const bf16 *x, co
                     load_weights(weights[u], scale[u], w, ws, expert, tile0, unit + u + UNROLL, lane);
             }
         }
+        if (SPLIT > 1) sums_of_warps(&sum[0][0][0], warp, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {

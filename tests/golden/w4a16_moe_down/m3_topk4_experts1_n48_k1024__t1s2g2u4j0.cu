@@ -88,6 +88,27 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
     }
     return 1;
 }
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
+}
 
 LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
                          int unit, int lane)
@@ -136,9 +157,11 @@ w4a16_moe_down__m3_topk4_experts1_n48_k1024__t1s2g2u4j0(bf16 *y, const bf16 *x, 
     lt_pdl_wait();
     lt_pdl_launch();
     const int expert = ids[blockIdx.y];
-    const i32 list[1] = {(i32)blockIdx.y};
-    const int live = 1;
-    if (expert < 0 || expert >= EXPERTS) return;
+    if (!JOIN && (expert < 0 || expert >= EXPERTS)) return;
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : 1;
+    if (live == 0) return;
     for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
         const i32 *slots = list + from;
         const int columns = live - from < COLUMNS ? live - from : COLUMNS;
@@ -153,6 +176,7 @@ w4a16_moe_down__m3_topk4_experts1_n48_k1024__t1s2g2u4j0(bf16 *y, const bf16 *x, 
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
             channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
         }
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' sums
         for (int unit = first; unit < end; unit += UNROLL) {
             LT_UNROLL(UNROLL)
             for (int u = 0; u < UNROLL; u++) {
@@ -170,7 +194,7 @@ w4a16_moe_down__m3_topk4_experts1_n48_k1024__t1s2g2u4j0(bf16 *y, const bf16 *x, 
                     load_weights(weights[u], scale[u], w, ws, expert, tile0, unit + u + UNROLL, lane);
             }
         }
-        sums_of_warps(&sum[0][0][0], warp, lane);
+        if (SPLIT > 1) sums_of_warps(&sum[0][0][0], warp, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {

@@ -489,16 +489,26 @@ LT_DEV void deal_item(float *part, deal_stream *s, const deal_place *at, const x
     fp4_meet(part, sum[0], t);
 }
 
-// scale_of: of the rows of x; tile: of the expert.
-LT_DEV void deal_put(bf16 *y, const float *total, const x_rows *x, const float *scale_of, float channel, int tile,
-                     int lane)
+// What becomes of the sums of dealt tiles: y, in bf16.
+typedef struct { bf16 *y; } deal_results;
+
+// Of a tile's sums, besides those of the rows of x: asked for in front of the products.
+LT_DEV float deal_factor(const float *sw, int expert, int tile)
+{
+    const float *scales = sw + expert * SCALES;
+    return lt_bits_f32(lt_ld32_once(scales + tile * SCALES / ALL_TILES));
+}
+
+// scale_of: of the rows of x; tile: of the expert; own: the same one's number in the block.
+LT_DEV void deal_put(deal_results to, const float *total, const x_rows *x, const float *scale_of, float factor,
+                     int tile, int own, int lane)
 {
     LT_UNROLL(TOTALS)
     for (int j = 0; j < TOTALS; j++) {
         const int m = fp4_sum_row(j, lane % 4), n = tile * 16 + lane / 4 + fp4_sum_channel(j) * 8;
         if (m >= x->rows) continue;
         const float product = total[j] * (LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW);
-        y[(size_t)x->slots[m] * N + n] = lt_f32_bf16(product * (scale_of[m] * channel));
+        to.y[(size_t)x->slots[m] * N + n] = lt_f32_bf16(product * (scale_of[m] * factor));
     }
 }
 
@@ -510,6 +520,7 @@ w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(bf16 *y, const
     LT_SHARED1(deal_room, room, 1);
     LT_SHARED1(float, scale_of, NEAR * STAGED);
     LT_SHARED2(float, parts, WARPS * SPLIT, TOTALS * 32);  // of tiles that a warp in front has begun
+    const deal_results to = {y};
     const deal d = deal_tiles(room, ids, lane);
     const int all = (d.end - d.first) * SPLIT, first = d.first * SPLIT + all * warp / WARPS;
     const int end = d.first * SPLIT + all * (warp + 1) / WARPS;
@@ -540,8 +551,7 @@ w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(bf16 *y, const
     for (int item = first; item < end; item++) {
         const int near = item / (ALL_TILES * SPLIT) != d.reading, tile = item / SPLIT % ALL_TILES, share = item % SPLIT;
         const x_rows x_of = near ? of[1] : of[0];
-        const float *scales = sw + (near ? d.expert[1] : d.expert[0]) * SCALES;
-        const float channel = lt_bits_f32(lt_ld32_once(scales + tile * SCALES / ALL_TILES));
+        const float factor = deal_factor(sw, near ? d.expert[1] : d.expert[0], tile);
         float part[TOTALS];
         if (PASSES > 1 && x_of.rows > EACH)
             deal_item(part, &weights, &at, &x_of, near, item, ROWS);
@@ -550,13 +560,14 @@ w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(bf16 *y, const
         LT_UNROLL(TOTALS)
         for (int j = 0; j < TOTALS; j++) total[j] = share == 0 ? part[j] : total[j] + part[j];
         if (share == SPLIT - 1 && item - share >= first)
-            deal_put(y, total, &x_of, scale_of + near * STAGED, channel, tile, lane);
+            deal_put(to, total, &x_of, scale_of + near * STAGED, factor, tile, item / SPLIT - d.first, lane);
         LT_UNROLL(TOTALS)
-        for (int j = 0; j < TOTALS && item - share < first; j++) parts[warp * SPLIT + share][j * 32 + lane] = part[j];
+        for (int j = 0; SPLIT > 1 && j < TOTALS && item - share < first; j++)
+            parts[warp * SPLIT + share][j * 32 + lane] = part[j];
     }
-    __syncthreads();
+    if (SPLIT > 1) __syncthreads();
     const int open = end - end % SPLIT;  // the first item of a tile that others have the rest of
-    if (open != end && open >= first) {
+    if (SPLIT > 1 && open != end && open >= first) {
         int other = warp;
         for (int item = end; item < open + SPLIT; item++) {
             while (item >= d.first * SPLIT + all * (other + 1) / WARPS) other++;
@@ -566,9 +577,8 @@ w4a4_moe_gate_up__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(bf16 *y, const
         const int near = open / (ALL_TILES * SPLIT) != d.reading;
         const x_rows x_of = near ? of[1] : of[0];
         const int tile = open / SPLIT % ALL_TILES;
-        const float *scales = sw + (near ? d.expert[1] : d.expert[0]) * SCALES;
-        const float channel = lt_bits_f32(lt_ld32_once(scales + tile * SCALES / ALL_TILES));
-        deal_put(y, total, &x_of, scale_of + near * STAGED, channel, tile, lane);
+        const float factor = deal_factor(sw, near ? d.expert[1] : d.expert[0], tile);
+        deal_put(to, total, &x_of, scale_of + near * STAGED, factor, tile, open / SPLIT - d.first, lane);
     }
 }
 #ifndef __CUDACC__

@@ -324,10 +324,84 @@ LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
 }
-enum {  // blocks of a multiprocessor: of 28 or 24 warps with join; of 32 where slots of several rows follow each other
+enum {
+    COUNT = TILES * TOTALS,    // sums of a lane
     LONG = UNITS > 4 * SPLIT,  // else all units of a share are in registers at once
+    // of a multiprocessor: of 28 or 24 warps with join; of 32 where slots of several rows follow each other
     BLOCKS = JOIN ? (LATE ? 28 : 24) / WARPS : M > 1 && !LATE && LONG ? 32 / WARPS : RESIDENT
 };
+// What becomes of a lane's sums of tiles, share 0's once those of one K have met: y, in bf16.
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+{
+    LT_SHARED2(float, room, WARPS, COUNT * 32);
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    __syncthreads();
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
+
+typedef struct { bf16 *y; } moe_results;
+typedef struct { float of_tile[TILES]; } moe_factors;  // of an expert's sums
+
+// total: of one of the tiles, whose factor stands beside gs of the rows that the slots read.
+LT_DEV void moe_put(bf16 *y, const float *total, float unscale, const i32 *slots, int columns, const float *gs,
+                    float factor, int tile, int g, int t)
+{
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) {
+        const int m = fp4_sum_row(j, t), n = tile * 16 + g + fp4_sum_channel(j) * 8;
+        if (m >= columns || n >= N) continue;
+        y[(size_t)slots[m] * N + n] = lt_f32_bf16(total[j] * unscale * (gs[slots[m] / SHARE] * factor));
+    }
+}
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
+}
 
 LT_KERNEL(32 * WARPS, BLOCKS)
 w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
@@ -338,18 +412,20 @@ w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 
     LT_DYN_SHARED(bf16, rows);
 
     const int expert = ids[blockIdx.y];
-    const i32 list[1] = {(i32)blockIdx.y};
-    const int live = expert >= 0 && expert < EXPERTS;
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : expert >= 0 && expert < EXPERTS;
     const int slots = JOIN ? live : 1;
     const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
     fp4_stream weights;
-    float channel[TILES];
+    const moe_results to = {y};
+    moe_factors factors;
     if (live > 0) {
         fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
-            channel[i] = lt_bits_f32(lt_ld32_once(sw + expert * SCALES + tile * SCALES / ALL_TILES));
+            factors.of_tile[i] = lt_bits_f32(lt_ld32_once(sw + expert * SCALES + tile * SCALES / ALL_TILES));
         }
     }
     lt_pdl_wait();
@@ -362,20 +438,16 @@ w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 
         x_raw got[AT_ONCE];
 
         if (from > 0) fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
         if (BLOCK) stage_ask(got, &rows_of, threadIdx.x);
         if (BLOCK) stage(rows, got, &rows_of);
         fp4_products(total, &weights, rows, &rows_of, first, count, lane);
+        if (SPLIT > 1) sums_of_warps(&total[0][0], warp, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) {
-            LT_UNROLL(TOTALS)
-            for (int j = 0; j < TOTALS; j++) {
-                const int m = fp4_sum_row(j, t), n = (tile0 + i) * 16 + g + fp4_sum_channel(j) * 8;
-                if (m >= columns || n >= N) continue;
-                const float product = total[i][j] * (LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW);
-                y[(size_t)list[from + m] * N + n] = lt_f32_bf16(product * (gs[list[from + m] / SHARE] * channel[i]));
-            }
-        }
+        for (int i = 0; i < TILES; i++)
+            moe_put(to.y, total[i], LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW, list + from, columns, gs,
+                    factors.of_tile[i], tile0 + i, g, t);
     }
 }
 #ifndef __CUDACC__

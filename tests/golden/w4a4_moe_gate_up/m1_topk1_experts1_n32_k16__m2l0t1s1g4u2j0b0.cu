@@ -12,7 +12,8 @@ enum {
     ALL_TILES = N / 16,           // of an expert
     COLUMNS = JOIN ? M : 1,       // slots that one reading serves
     HALVES = (COLUMNS + 7) / 8,   // mma columns hold eight of them
-    COUNT = TILES * HALVES * 4,   // sums of a lane
+    TOTALS = HALVES * 4,          // sums of a lane and tile
+    COUNT = TILES * TOTALS,       // the same of all tiles
     SMALL = UNROLL * TILES * HALVES <= 2,        // 80 registers, or 96 in a block of 4 warps, are enough
     RESIDENT = SMALL && WARPS < 16 ? 20 / WARPS + (WARPS == 8) : 1  // blocks of a multiprocessor
 };
@@ -119,6 +120,80 @@ LT_DEV void nvf4_column(u32 *b, u32 *sb, const u8 *x, const e4m3 *xs, size_t at,
     for (int i = 0; i < 4; i++)
         if (at + i * 16 < end) *sb |= (u32)xs[at / 16 + i].x << (i % 2 * 2 + i / 2) * 8;
 }
+LT_DEV int fp4_sum_row(int j, int t) { return j / 4 * 8 + 2 * t + j % 2; }
+LT_DEV int fp4_sum_channel(int j) { return j / 2 % 2; }  // 0: row g of the tile, 1: row g + 8
+// What becomes of a lane's sums of tiles, share 0's once those of one K have met: y, in bf16.
+// Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
+// Always in ascending K, so that the bits do not depend on who comes last.
+LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
+{
+    LT_SHARED2(float, room, WARPS, COUNT * 32);
+    LT_UNROLL(COUNT)
+    for (int i = 0; i < COUNT; i++) room[warp][i * 32 + lane] = sum[i];
+    __syncthreads();
+    if (warp % SPLIT != 0) return;
+    for (int p = 1; p < SPLIT; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) sum[i] += room[warp + p][i * 32 + lane];
+    }
+}
+
+// partial[part][group][COUNT][32]; arrived[blockIdx.x] counts blocks. True in the block that comes last: its share 0
+// has the total.
+LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, int lane)
+{
+    const size_t groups = (size_t)gridDim.x * GROUPS, group = blockIdx.x * GROUPS + warp / SPLIT;
+    if (warp % SPLIT == 0) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) partial[((blockIdx.y * groups + group) * COUNT + i) * 32 + lane] = sum[i];
+    }
+    if (!lt_last_block(arrived + blockIdx.x, PARTS)) return 0;
+    if (warp % SPLIT != 0) return 1;
+    for (int p = 0; p < PARTS; p++) {
+        LT_UNROLL(COUNT)
+        for (int i = 0; i < COUNT; i++) {
+            const float other = lt_bits_f32(lt_ld32_fresh(partial + ((p * groups + group) * COUNT + i) * 32 + lane));
+            sum[i] = p == 0 ? other : sum[i] + other;
+        }
+    }
+    return 1;
+}
+
+typedef struct { bf16 *y; } moe_results;
+typedef struct { float of_tile[TILES]; } moe_factors;  // of an expert's sums
+
+// total: of one of the tiles, whose factor stands beside gs of the rows that the slots read.
+LT_DEV void moe_put(bf16 *y, const float *total, float unscale, const i32 *slots, int columns, const float *gs,
+                    float factor, int tile, int g, int t)
+{
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) {
+        const int m = fp4_sum_row(j, t), n = tile * 16 + g + fp4_sum_channel(j) * 8;
+        if (m >= columns || n >= N) continue;
+        y[(size_t)slots[m] * N + n] = lt_f32_bf16(total[j] * unscale * (gs[slots[m] / SHARE] * factor));
+    }
+}
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
+}
 
 LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
                          int unit, int lane)
@@ -130,7 +205,7 @@ LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 
     }
 }
 
-LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b)[2][2], u32 (*sb)[2], int lane)
+LT_DEV void add_unit(float (*sum)[TOTALS], uint4 (*w)[2], u32 *scale, u32 (*b)[2][2], u32 (*sb)[2], int lane)
 {
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) {
@@ -141,7 +216,10 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
             u32 a[4];
             nvf4_chunk(a, w[i][c], lane % 4);
             LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k64_nvf4(sum[i][h], a, b[h][c], sum[i][h], sa[c], sb[h][c]);
+            for (int h = 0; h < HALVES; h++) {
+                float *const own = sum[i] + 4 * h;
+                lt_mma_m16n8k64_nvf4(own, a, b[h][c], own, sa[c], sb[h][c]);
+            }
         }
     }
 }
@@ -156,23 +234,28 @@ w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m2l0t1s1g4u2j0b0(bf16 *y, const u8 
     lt_pdl_wait();
     lt_pdl_launch();
     const int expert = ids[blockIdx.y];
-    const i32 list[1] = {(i32)blockIdx.y};
-    const int live = 1;
-    if (expert < 0 || expert >= EXPERTS) return;
+    const moe_results to = {y};
+    if (!JOIN && (expert < 0 || expert >= EXPERTS)) return;
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : 1;
+    if (live == 0) return;
     for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
         const i32 *slots = list + from;
         const int columns = live - from < COLUMNS ? live - from : COLUMNS;
-        float sum[TILES][HALVES][4] = {0}, channel[TILES];
+        float sum[TILES][TOTALS] = {0};
         uint4 weights[UNROLL][TILES][2];
         u32 scale[UNROLL][TILES];
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++)
             if (first + u < end) load_weights(weights[u], scale[u], w, ws, expert, tile0, first + u, lane);
+        float channel[TILES];
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
             const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
             channel[i] = sw[expert * SCALES + tile * SCALES / ALL_TILES];
         }
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' sums
         for (int unit = first; unit < end; unit += UNROLL) {
             LT_UNROLL(UNROLL)
             for (int u = 0; u < UNROLL; u++) {
@@ -190,17 +273,10 @@ w4a4_moe_gate_up__m1_topk1_experts1_n32_k16__m2l0t1s1g4u2j0b0(bf16 *y, const u8 
                     load_weights(weights[u], scale[u], w, ws, expert, tile0, unit + u + UNROLL, lane);
             }
         }
+        if (SPLIT > 1) sums_of_warps(&sum[0][0], warp, lane);
         if (share != 0) continue;
         LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) {
-            LT_UNROLL(HALVES * 4)
-            for (int j = 0; j < HALVES * 4; j++) {
-                const int m = j / 4 * 8 + 2 * t + j % 2, n = (tile0 + i) * 16 + g + j / 2 % 2 * 8;
-                if (m >= columns || n >= N) continue;
-                const float scales = gs[slots[m] / SHARE] * channel[i];
-                y[(size_t)slots[m] * N + n] = lt_f32_bf16(sum[i][j / 4][j % 4] * scales);
-            }
-        }
+        for (int i = 0; i < TILES; i++) moe_put(to.y, sum[i], 1.0f, slots, columns, gs, channel[i], tile0 + i, g, t);
     }
 }
 #ifndef __CUDACC__

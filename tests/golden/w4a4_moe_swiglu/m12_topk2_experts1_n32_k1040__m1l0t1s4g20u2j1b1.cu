@@ -489,9 +489,9 @@ LT_DEV void deal_item(float *part, deal_stream *s, const deal_place *at, const x
     fp4_meet(part, sum[0], t);
 }
 
-// The tiles of a block have gate (row g) and up (row g + 8) of eight channels each; two tiles' SwiGLU is a group of 16
-// codes and their scale. Warps put sums into shared memory, 16 lanes finish a column of a group: with the bits of sums
-// that meet in share 0, of y in bf16, and of w4a4_swiglu_quant.
+// What becomes of the sums of dealt tiles, which have gate (row g) and up (row g + 8) of eight channels each: they meet
+// in shared memory, and there two tiles' SwiGLU is a group of 16 codes and their scale.
+// Groups of 16 values of a slot as codes and their scale, q, qs, qgs: with the bits of w4a4_swiglu_quant.
 // SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
 // SwiGLU with clamps, of one value and of two.
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
@@ -545,25 +545,7 @@ LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
     return scale;
 }
 
-enum {
-    PAIRS = GROUPS * TILES / 2,      // of tiles of a block
-    ROOM = TILES * 2 * COLUMNS * 8   // sums of a warp: tile, half, column, row
-};
-
-LT_DEV int swiglu_at(int tile, int half, int column, int g)
-{
-    return ((tile % TILES * 2 + half) * COLUMNS + column) * 8 + g;
-}
-
-// Of a tile of the block: its shares of K in ascending order.
-LT_DEV float swiglu_sum(float (*room)[ROOM], int tile, int half, int column, int g)
-{
-    const int warp = tile / TILES * SPLIT, at = swiglu_at(tile, half, column, g);
-    float sum = room[warp][at];
-    LT_UNROLL(SPLIT)
-    for (int p = 1; p < SPLIT; p++) sum += room[warp + p][at];
-    return sum;
-}
+typedef struct { u8 *q; e4m3 *qs; float *qgs; float scale, over; } moe_results;  // over: 1 / scale
 
 // 16 lanes have a group, a value each: the group's scale in all of them.
 LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
@@ -573,40 +555,57 @@ LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
     return nvfp4_scale(lt_bits_f32(lane < 16 ? lower : upper), over);
 }
 
-// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written. over:
-// 1 / scale.
-LT_DEV void swiglu_put(u8 *q, e4m3 *qs, float *qgs, float gate, float up, int group, int slot, float scale, float over,
-                       int lane)
+// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written.
+LT_DEV void swiglu_put(moe_results to, float gate, float up, int group, int slot, int lane)
 {
     const int c = lane % 16;
     const float h = lt_bf16_f32(activated_sums(gate, up));
-    const e4m3 of_group = swiglu_scale(h, over, lane);
-    const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, scale));
+    const e4m3 of_group = swiglu_scale(h, to.over, lane);
+    const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, to.scale));
     const u32 next = lt_shfl_xor_u32(0xffffffffu, code, 1);
     if (slot < 0 || group >= N / 32) return;
-    if (c % 2 == 0) q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
-    if (c == 0) qs[(size_t)slot * (N / 32) + group] = of_group;
-    if (c == 0 && group == 0) qgs[slot] = scale;
+    if (c % 2 == 0) to.q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
+    if (c == 0) to.qs[(size_t)slot * (N / 32) + group] = of_group;
+    if (c == 0 && group == 0) to.qgs[slot] = to.scale;
 }
 
-// A column of the block's tiles 2 * pair and 2 * pair + 1. of_gate, of_up: factors of the sums; slot: the column's.
-LT_DEV void swiglu_finish(u8 *q, e4m3 *qs, float *qgs, float (*room)[ROOM], int pair, int column, int slot,
-                          float of_gate, float of_up, float unscale, float scale, float over, int lane)
-{
-    const int c = lane % 16, tile = pair * 2 + c / 8, group = blockIdx.x * PAIRS + pair;
-    const float gate = swiglu_sum(room, tile, 0, column, c % 8) * unscale * of_gate;
-    const float up = swiglu_sum(room, tile, 1, column, c % 8) * unscale * of_up;
-    swiglu_put(q, qs, qgs, gate, up, group, slot, scale, over, lane);
-}
+typedef struct { float *sums; } deal_results;  // of the block's tiles
+
+LT_DEV float deal_factor(const float *sw, int expert, int tile) { return 1.0f; }  // gate's and up's come in the end
+
 LT_DEV int sums_at(int tile, int half, int column, int g) { return ((tile * 2 + half) * COLUMNS + column) * 8 + g; }
 
-// tile: of the block.
-LT_DEV void deal_keep(float *sums, const float *total, const x_rows *x, int tile, int lane)
+// tile: of the expert; own: the same one's number in the block.
+LT_DEV void deal_put(deal_results to, const float *total, const x_rows *x, const float *scale_of, float factor,
+                     int tile, int own, int lane)
 {
     LT_UNROLL(TOTALS)
     for (int j = 0; j < TOTALS; j++) {
         const int m = fp4_sum_row(j, lane % 4);
-        if (m < x->rows) sums[sums_at(tile, fp4_sum_channel(j), m, lane / 4)] = total[j];
+        if (m < x->rows) to.sums[sums_at(own, fp4_sum_channel(j), m, lane / 4)] = total[j];
+    }
+}
+
+// The block's pairs of tiles, once all sums have met: 16 lanes have a group of a column. list, scale_of: of the block's
+// readings.
+LT_DEV void deal_finish(moe_results codes, const float *sums, const i32 *list, const deal *d, const float *scale_of,
+                        const float *sw, int warp, int lane)
+{
+    LT_UNROLL(1)
+    for (int from = warp * 2; from < (d->end - d->first) / 2 * COLUMNS; from += WARPS * 2) {
+        const int mine = from + lane / 16, is_there = mine < (d->end - d->first) / 2 * COLUMNS;
+        const int pair = is_there ? mine / COLUMNS : 0, m = mine % COLUMNS, c = lane % 16, tile = pair * 2 + c / 8;
+        const int near = (d->first + pair * 2) / ALL_TILES != d->reading;
+        const int slot = is_there ? list[near * STAGED + m] : -1;
+        const float *scales = sw + (near ? d->expert[1] : d->expert[0]) * SCALES;
+        const float of_x = scale_of[near * STAGED + m];
+        const float unscale = LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW;
+        float gate = 0.0f, up = 0.0f;
+        if (slot >= 0) {
+            gate = sums[sums_at(tile, 0, m, c % 8)] * unscale * (of_x * scales[0]);
+            up = sums[sums_at(tile, 1, m, c % 8)] * unscale * (of_x * scales[1]);
+        }
+        swiglu_put(codes, gate, up, (d->first + pair * 2) % ALL_TILES / 2, slot, lane);
     }
 }
 
@@ -620,7 +619,8 @@ w4a4_moe_swiglu__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(u8 *q, e4m3 *qs
     LT_SHARED2(float, parts, WARPS * SPLIT, TOTALS * 32);  // of tiles that a warp in front has begun
     enum { ROWS_BYTES = NEAR * (STAGED * STRIDE * 2 + 32) };
     float *sums = (float *)((u8 *)rows + ROWS_BYTES);  // of the block's tiles
-    const float of_q = *input_scale, over = 1.0f / of_q;
+    const moe_results codes = {q, qs, qgs, *input_scale, 1.0f / *input_scale};
+    const deal_results to = {sums};
     const deal d = deal_tiles(room, ids, lane);
     const int all = (d.end - d.first) * SPLIT, first = d.first * SPLIT + all * warp / WARPS;
     const int end = d.first * SPLIT + all * (warp + 1) / WARPS;
@@ -651,6 +651,7 @@ w4a4_moe_swiglu__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(u8 *q, e4m3 *qs
     for (int item = first; item < end; item++) {
         const int near = item / (ALL_TILES * SPLIT) != d.reading, tile = item / SPLIT % ALL_TILES, share = item % SPLIT;
         const x_rows x_of = near ? of[1] : of[0];
+        const float factor = deal_factor(sw, near ? d.expert[1] : d.expert[0], tile);
         float part[TOTALS];
         if (PASSES > 1 && x_of.rows > EACH)
             deal_item(part, &weights, &at, &x_of, near, item, ROWS);
@@ -659,13 +660,14 @@ w4a4_moe_swiglu__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(u8 *q, e4m3 *qs
         LT_UNROLL(TOTALS)
         for (int j = 0; j < TOTALS; j++) total[j] = share == 0 ? part[j] : total[j] + part[j];
         if (share == SPLIT - 1 && item - share >= first)
-            deal_keep(sums, total, &x_of, item / SPLIT - d.first, lane);
+            deal_put(to, total, &x_of, scale_of + near * STAGED, factor, tile, item / SPLIT - d.first, lane);
         LT_UNROLL(TOTALS)
-        for (int j = 0; j < TOTALS && item - share < first; j++) parts[warp * SPLIT + share][j * 32 + lane] = part[j];
+        for (int j = 0; SPLIT > 1 && j < TOTALS && item - share < first; j++)
+            parts[warp * SPLIT + share][j * 32 + lane] = part[j];
     }
-    __syncthreads();
+    if (SPLIT > 1) __syncthreads();
     const int open = end - end % SPLIT;  // the first item of a tile that others have the rest of
-    if (open != end && open >= first) {
+    if (SPLIT > 1 && open != end && open >= first) {
         int other = warp;
         for (int item = end; item < open + SPLIT; item++) {
             while (item >= d.first * SPLIT + all * (other + 1) / WARPS) other++;
@@ -674,25 +676,12 @@ w4a4_moe_swiglu__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(u8 *q, e4m3 *qs
         }
         const int near = open / (ALL_TILES * SPLIT) != d.reading;
         const x_rows x_of = near ? of[1] : of[0];
-        deal_keep(sums, total, &x_of, open / SPLIT - d.first, lane);
+        const int tile = open / SPLIT % ALL_TILES;
+        const float factor = deal_factor(sw, near ? d.expert[1] : d.expert[0], tile);
+        deal_put(to, total, &x_of, scale_of + near * STAGED, factor, tile, open / SPLIT - d.first, lane);
     }
     __syncthreads();
-    LT_UNROLL(1)
-    for (int from = warp * 2; from < (d.end - d.first) / 2 * COLUMNS; from += WARPS * 2) {
-        const int mine = from + lane / 16, is_there = mine < (d.end - d.first) / 2 * COLUMNS;
-        const int pair = is_there ? mine / COLUMNS : 0, m = mine % COLUMNS, c = lane % 16, tile = pair * 2 + c / 8;
-        const int near = (d.first + pair * 2) / ALL_TILES != d.reading;
-        const int slot = is_there ? room->list[near * STAGED + m] : -1;
-        const float *scales = sw + (near ? d.expert[1] : d.expert[0]) * SCALES;
-        const float of_x = scale_of[near * STAGED + m];
-        const float unscale = LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW;
-        float gate = 0.0f, up = 0.0f;
-        if (slot >= 0) {
-            gate = sums[sums_at(tile, 0, m, c % 8)] * unscale * (of_x * scales[0]);
-            up = sums[sums_at(tile, 1, m, c % 8)] * unscale * (of_x * scales[1]);
-        }
-        swiglu_put(q, qs, qgs, gate, up, (d.first + pair * 2) % ALL_TILES / 2, slot, of_q, over, lane);
-    }
+    deal_finish(codes, sums, room->list, &d, scale_of, sw, warp, lane);
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { w4a4_moe_swiglu__m12_topk2_experts1_n32_k1040__m1l0t1s4g20u2j1b1(*(u8 **)a[0], *(e4m3 **)a[1], *(float **)a[2], *(const u8 **)a[3], *(const e4m3 **)a[4], *(const float **)a[5], *(const i32 **)a[6], *(const u8 **)a[7], *(const e4m3 **)a[8], *(const float **)a[9], *(const float **)a[10]); }

@@ -324,13 +324,16 @@ LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
 }
-enum {  // blocks of a multiprocessor: of 28 or 24 warps with join; of 32 where slots of several rows follow each other
+enum {
+    COUNT = TILES * TOTALS,    // sums of a lane
     LONG = UNITS > 4 * SPLIT,  // else all units of a share are in registers at once
+    // of a multiprocessor: of 28 or 24 warps with join; of 32 where slots of several rows follow each other
     BLOCKS = JOIN ? (LATE ? 28 : 24) / WARPS : M > 1 && !LATE && LONG ? 32 / WARPS : RESIDENT
 };
 // The tiles of a block have gate (row g) and up (row g + 8) of eight channels each; two tiles' SwiGLU is a group of 16
 // codes and their scale. Warps put sums into shared memory, 16 lanes finish a column of a group: with the bits of sums
 // that meet in share 0, of y in bf16, and of w4a4_swiglu_quant.
+// Groups of 16 values of a slot as codes and their scale, q, qs, qgs: with the bits of w4a4_swiglu_quant.
 // SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
 // SwiGLU with clamps, of one value and of two.
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
@@ -384,14 +387,52 @@ LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
     return scale;
 }
 
+typedef struct { u8 *q; e4m3 *qs; float *qgs; float scale, over; } moe_results;  // over: 1 / scale
+
+// 16 lanes have a group, a value each: the group's scale in all of them.
+LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
+{
+    const u32 bits = lt_f32_bits(larger(fabsf(h), 0.0f));  // in the order of the numbers
+    const u32 lower = lt_redux_max(lane < 16 ? bits : 0), upper = lt_redux_max(lane < 16 ? 0 : bits);
+    return nvfp4_scale(lt_bits_f32(lane < 16 ? lower : upper), over);
+}
+
+// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written.
+LT_DEV void swiglu_put(moe_results to, float gate, float up, int group, int slot, int lane)
+{
+    const int c = lane % 16;
+    const float h = lt_bf16_f32(activated_sums(gate, up));
+    const e4m3 of_group = swiglu_scale(h, to.over, lane);
+    const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, to.scale));
+    const u32 next = lt_shfl_xor_u32(0xffffffffu, code, 1);
+    if (slot < 0 || group >= N / 32) return;
+    if (c % 2 == 0) to.q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
+    if (c == 0) to.qs[(size_t)slot * (N / 32) + group] = of_group;
+    if (c == 0 && group == 0) to.qgs[slot] = to.scale;
+}
+
 enum {
     PAIRS = GROUPS * TILES / 2,      // of tiles of a block
     ROOM = TILES * 2 * COLUMNS * 8   // sums of a warp: tile, half, column, row
 };
 
+typedef struct { float gate, up; } moe_factors;  // of an expert's sums
+
 LT_DEV int swiglu_at(int tile, int half, int column, int g)
 {
     return ((tile % TILES * 2 + half) * COLUMNS + column) * 8 + g;
+}
+
+LT_DEV void swiglu_keep(float *room, float (*total)[TOTALS], int columns, int g, int t)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        LT_UNROLL(TOTALS)
+        for (int j = 0; j < TOTALS; j++) {
+            const int m = fp4_sum_row(j, t);
+            if (m < columns) room[swiglu_at(i, fp4_sum_channel(j), m, g)] = total[i][j];
+        }
+    }
 }
 
 // Of a tile of the block: its shares of K in ascending order.
@@ -404,38 +445,35 @@ LT_DEV float swiglu_sum(float (*room)[ROOM], int tile, int half, int column, int
     return sum;
 }
 
-// 16 lanes have a group, a value each: the group's scale in all of them.
-LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
-{
-    const u32 bits = lt_f32_bits(larger(fabsf(h), 0.0f));  // in the order of the numbers
-    const u32 lower = lt_redux_max(lane < 16 ? bits : 0), upper = lt_redux_max(lane < 16 ? 0 : bits);
-    return nvfp4_scale(lt_bits_f32(lane < 16 ? lower : upper), over);
-}
-
-// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written. over:
-// 1 / scale.
-LT_DEV void swiglu_put(u8 *q, e4m3 *qs, float *qgs, float gate, float up, int group, int slot, float scale, float over,
-                       int lane)
-{
-    const int c = lane % 16;
-    const float h = lt_bf16_f32(activated_sums(gate, up));
-    const e4m3 of_group = swiglu_scale(h, over, lane);
-    const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, scale));
-    const u32 next = lt_shfl_xor_u32(0xffffffffu, code, 1);
-    if (slot < 0 || group >= N / 32) return;
-    if (c % 2 == 0) q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
-    if (c == 0) qs[(size_t)slot * (N / 32) + group] = of_group;
-    if (c == 0 && group == 0) qgs[slot] = scale;
-}
-
 // A column of the block's tiles 2 * pair and 2 * pair + 1. of_gate, of_up: factors of the sums; slot: the column's.
-LT_DEV void swiglu_finish(u8 *q, e4m3 *qs, float *qgs, float (*room)[ROOM], int pair, int column, int slot,
-                          float of_gate, float of_up, float unscale, float scale, float over, int lane)
+LT_DEV void swiglu_finish(moe_results to, float (*room)[ROOM], int pair, int column, int slot, float of_gate,
+                          float of_up, float unscale, int lane)
 {
     const int c = lane % 16, tile = pair * 2 + c / 8, group = blockIdx.x * PAIRS + pair;
     const float gate = swiglu_sum(room, tile, 0, column, c % 8) * unscale * of_gate;
     const float up = swiglu_sum(room, tile, 1, column, c % 8) * unscale * of_up;
-    swiglu_put(q, qs, qgs, gate, up, group, slot, scale, over, lane);
+    swiglu_put(to, gate, up, group, slot, lane);
+}
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
 }
 
 LT_KERNEL(32 * WARPS, BLOCKS)
@@ -447,18 +485,18 @@ w4a4_moe_swiglu__m1_topk1_experts1_n32_k16__m1l1t1s1g4u2j0b1(u8 *q, e4m3 *qs, fl
     LT_DYN_SHARED(bf16, rows);
 
     const int expert = ids[blockIdx.y];
-    const i32 list[1] = {(i32)blockIdx.y};
-    const int live = expert >= 0 && expert < EXPERTS;
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : expert >= 0 && expert < EXPERTS;
     const int slots = JOIN ? live : 1;
     const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
     fp4_stream weights;
-    float of_gate, of_up;
-    const float of_q = *input_scale, over = 1.0f / of_q;
-    LT_SHARED2(float, room, WARPS, ROOM);
+    const moe_results to = {q, qs, qgs, *input_scale, 1.0f / *input_scale};
+    moe_factors factors;
     if (live > 0) {
         fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
-        of_gate = lt_bits_f32(lt_ld32_once(sw + expert * SCALES));
-        of_up = lt_bits_f32(lt_ld32_once(sw + expert * SCALES + 1));
+        factors.gate = lt_bits_f32(lt_ld32_once(sw + expert * SCALES));
+        factors.up = lt_bits_f32(lt_ld32_once(sw + expert * SCALES + 1));
     }
     lt_pdl_wait();
     lt_pdl_launch();
@@ -470,24 +508,19 @@ w4a4_moe_swiglu__m1_topk1_experts1_n32_k16__m1l1t1s1g4u2j0b1(u8 *q, e4m3 *qs, fl
         x_raw got[AT_ONCE];
 
         if (from > 0) fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
         if (BLOCK) stage_ask(got, &rows_of, threadIdx.x);
         if (BLOCK) stage(rows, got, &rows_of);
+        LT_SHARED2(float, room, WARPS, ROOM);
         const int item = warp * 2 + lane / 16, column = item / PAIRS < columns ? item / PAIRS : columns - 1;
         const int slot = list[from + column];
         const float of_x = gs[slot / SHARE];
         fp4_products(total, &weights, rows, &rows_of, first, count, lane);
-        LT_UNROLL(TILES)
-        for (int i = 0; i < TILES; i++) {
-            LT_UNROLL(TOTALS)
-            for (int j = 0; j < TOTALS; j++) {
-                const int m = fp4_sum_row(j, t);
-                if (m < columns) room[warp][swiglu_at(i, fp4_sum_channel(j), m, g)] = total[i][j];
-            }
-        }
+        swiglu_keep(room[warp], total, columns, g, t);
         __syncthreads();
         if (warp * 2 / PAIRS >= columns) continue;
-        swiglu_finish(q, qs, qgs, room, item % PAIRS, column, item / PAIRS < columns ? slot : -1, of_x * of_gate,
-                      of_x * of_up, LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW, of_q, over, lane);
+        swiglu_finish(to, room, item % PAIRS, column, item / PAIRS < columns ? slot : -1, of_x * factors.gate,
+                      of_x * factors.up, LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW, lane);
     }
 }
 #ifndef __CUDACC__

@@ -12,7 +12,8 @@ enum {
     ALL_TILES = N / 16,           // of an expert
     COLUMNS = JOIN ? M : 1,       // slots that one reading serves
     HALVES = (COLUMNS + 7) / 8,   // mma columns hold eight of them
-    COUNT = TILES * HALVES * 4,   // sums of a lane
+    TOTALS = HALVES * 4,          // sums of a lane and tile
+    COUNT = TILES * TOTALS,       // the same of all tiles
     SMALL = UNROLL * TILES * HALVES <= 2,        // 80 registers, or 96 in a block of 4 warps, are enough
     RESIDENT = SMALL && WARPS < 16 ? 20 / WARPS + (WARPS == 8) : 1  // blocks of a multiprocessor
 };
@@ -119,9 +120,12 @@ LT_DEV void nvf4_column(u32 *b, u32 *sb, const u8 *x, const e4m3 *xs, size_t at,
     for (int i = 0; i < 4; i++)
         if (at + i * 16 < end) *sb |= (u32)xs[at / 16 + i].x << (i % 2 * 2 + i / 2) * 8;
 }
+LT_DEV int fp4_sum_row(int j, int t) { return j / 4 * 8 + 2 * t + j % 2; }
+LT_DEV int fp4_sum_channel(int j) { return j / 2 % 2; }  // 0: row g of the tile, 1: row g + 8
 // The tiles of a block have gate (row g) and up (row g + 8) of eight channels each; two tiles' SwiGLU is a group of 16
 // codes and their scale. Warps put sums into shared memory, 16 lanes finish a column of a group: with the bits of sums
 // that meet in share 0, of y in bf16, and of w4a4_swiglu_quant.
+// Groups of 16 values of a slot as codes and their scale, q, qs, qgs: with the bits of w4a4_swiglu_quant.
 // SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
 // SwiGLU with clamps, of one value and of two.
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
@@ -175,14 +179,52 @@ LT_DEV e4m3 nvfp4_pair(u32 *codes, const u32 *word, float gs, float over_gs)
     return scale;
 }
 
+typedef struct { u8 *q; e4m3 *qs; float *qgs; float scale, over; } moe_results;  // over: 1 / scale
+
+// 16 lanes have a group, a value each: the group's scale in all of them.
+LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
+{
+    const u32 bits = lt_f32_bits(larger(fabsf(h), 0.0f));  // in the order of the numbers
+    const u32 lower = lt_redux_max(lane < 16 ? bits : 0), upper = lt_redux_max(lane < 16 ? 0 : bits);
+    return nvfp4_scale(lt_bits_f32(lane < 16 ? lower : upper), over);
+}
+
+// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written.
+LT_DEV void swiglu_put(moe_results to, float gate, float up, int group, int slot, int lane)
+{
+    const int c = lane % 16;
+    const float h = lt_bf16_f32(activated_sums(gate, up));
+    const e4m3 of_group = swiglu_scale(h, to.over, lane);
+    const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, to.scale));
+    const u32 next = lt_shfl_xor_u32(0xffffffffu, code, 1);
+    if (slot < 0 || group >= N / 32) return;
+    if (c % 2 == 0) to.q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
+    if (c == 0) to.qs[(size_t)slot * (N / 32) + group] = of_group;
+    if (c == 0 && group == 0) to.qgs[slot] = to.scale;
+}
+
 enum {
     PAIRS = GROUPS * TILES / 2,      // of tiles of a block
     ROOM = TILES * 2 * COLUMNS * 8   // sums of a warp: tile, half, column, row
 };
 
+typedef struct { float gate, up; } moe_factors;  // of an expert's sums
+
 LT_DEV int swiglu_at(int tile, int half, int column, int g)
 {
     return ((tile % TILES * 2 + half) * COLUMNS + column) * 8 + g;
+}
+
+LT_DEV void swiglu_keep(float *room, float (*total)[TOTALS], int columns, int g, int t)
+{
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        LT_UNROLL(TOTALS)
+        for (int j = 0; j < TOTALS; j++) {
+            const int m = fp4_sum_row(j, t);
+            if (m < columns) room[swiglu_at(i, fp4_sum_channel(j), m, g)] = total[i][j];
+        }
+    }
 }
 
 // Of a tile of the block: its shares of K in ascending order.
@@ -195,38 +237,35 @@ LT_DEV float swiglu_sum(float (*room)[ROOM], int tile, int half, int column, int
     return sum;
 }
 
-// 16 lanes have a group, a value each: the group's scale in all of them.
-LT_DEV e4m3 swiglu_scale(float h, float over, int lane)
-{
-    const u32 bits = lt_f32_bits(larger(fabsf(h), 0.0f));  // in the order of the numbers
-    const u32 lower = lt_redux_max(lane < 16 ? bits : 0), upper = lt_redux_max(lane < 16 ? 0 : bits);
-    return nvfp4_scale(lt_bits_f32(lane < 16 ? lower : upper), over);
-}
-
-// Value number c of group `group` of a slot, by lane c of 16; where the slot is below 0 nothing is written. over:
-// 1 / scale.
-LT_DEV void swiglu_put(u8 *q, e4m3 *qs, float *qgs, float gate, float up, int group, int slot, float scale, float over,
-                       int lane)
-{
-    const int c = lane % 16;
-    const float h = lt_bf16_f32(activated_sums(gate, up));
-    const e4m3 of_group = swiglu_scale(h, over, lane);
-    const u32 code = lt_f32_e2m1(h * nvfp4_inverse(of_group, scale));
-    const u32 next = lt_shfl_xor_u32(0xffffffffu, code, 1);
-    if (slot < 0 || group >= N / 32) return;
-    if (c % 2 == 0) q[(size_t)slot * (N / 4) + group * 8 + c / 2] = (u8)(code | next << 4);
-    if (c == 0) qs[(size_t)slot * (N / 32) + group] = of_group;
-    if (c == 0 && group == 0) qgs[slot] = scale;
-}
-
 // A column of the block's tiles 2 * pair and 2 * pair + 1. of_gate, of_up: factors of the sums; slot: the column's.
-LT_DEV void swiglu_finish(u8 *q, e4m3 *qs, float *qgs, float (*room)[ROOM], int pair, int column, int slot,
-                          float of_gate, float of_up, float unscale, float scale, float over, int lane)
+LT_DEV void swiglu_finish(moe_results to, float (*room)[ROOM], int pair, int column, int slot, float of_gate,
+                          float of_up, float unscale, int lane)
 {
     const int c = lane % 16, tile = pair * 2 + c / 8, group = blockIdx.x * PAIRS + pair;
     const float gate = swiglu_sum(room, tile, 0, column, c % 8) * unscale * of_gate;
     const float up = swiglu_sum(room, tile, 1, column, c % 8) * unscale * of_up;
-    swiglu_put(q, qs, qgs, gate, up, group, slot, scale, over, lane);
+    swiglu_put(to, gate, up, group, slot, lane);
+}
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
 }
 
 LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 *scales, int expert, int tile0,
@@ -239,7 +278,7 @@ LT_DEV void load_weights(uint4 (*w)[2], u32 *scale, const u8 *codes, const e4m3 
     }
 }
 
-LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b)[2][2], u32 (*sb)[2], int lane)
+LT_DEV void add_unit(float (*sum)[TOTALS], uint4 (*w)[2], u32 *scale, u32 (*b)[2][2], u32 (*sb)[2], int lane)
 {
     LT_UNROLL(TILES)
     for (int i = 0; i < TILES; i++) {
@@ -250,7 +289,10 @@ LT_DEV void add_unit(float (*sum)[HALVES][4], uint4 (*w)[2], u32 *scale, u32 (*b
             u32 a[4];
             nvf4_chunk(a, w[i][c], lane % 4);
             LT_UNROLL(HALVES)
-            for (int h = 0; h < HALVES; h++) lt_mma_m16n8k64_nvf4(sum[i][h], a, b[h][c], sum[i][h], sa[c], sb[h][c]);
+            for (int h = 0; h < HALVES; h++) {
+                float *const own = sum[i] + 4 * h;
+                lt_mma_m16n8k64_nvf4(own, a, b[h][c], own, sa[c], sb[h][c]);
+            }
         }
     }
 }
@@ -265,20 +307,23 @@ w4a4_moe_swiglu__m1_topk1_experts1_n32_k16__m2l0t1s1g4u2j0b0(u8 *q, e4m3 *qs, fl
     lt_pdl_wait();
     lt_pdl_launch();
     const int expert = ids[blockIdx.y];
-    const float of_q = *input_scale, over = 1.0f / of_q;
+    const moe_results to = {q, qs, qgs, *input_scale, 1.0f / *input_scale};
     LT_SHARED2(float, room, WARPS, ROOM);
-    const i32 list[1] = {(i32)blockIdx.y};
-    const int live = 1;
-    if (expert < 0 || expert >= EXPERTS) return;
+    if (!JOIN && (expert < 0 || expert >= EXPERTS)) return;
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : 1;
+    if (live == 0) return;
     for (int from = 0; from < live; from += COLUMNS) {  // once, but where a row chose the expert twice
         const i32 *slots = list + from;
         const int columns = live - from < COLUMNS ? live - from : COLUMNS;
-        float sum[TILES][HALVES][4] = {0};
+        float sum[TILES][TOTALS] = {0};
         uint4 weights[UNROLL][TILES][2];
         u32 scale[UNROLL][TILES];
         LT_UNROLL(UNROLL)
         for (int u = 0; u < UNROLL; u++)
             if (first + u < end) load_weights(weights[u], scale[u], w, ws, expert, tile0, first + u, lane);
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' sums
         for (int unit = first; unit < end; unit += UNROLL) {
             LT_UNROLL(UNROLL)
             for (int u = 0; u < UNROLL; u++) {
@@ -298,10 +343,10 @@ w4a4_moe_swiglu__m1_topk1_experts1_n32_k16__m2l0t1s1g4u2j0b0(u8 *q, e4m3 *qs, fl
         }
         LT_UNROLL(TILES)
         for (int i = 0; i < TILES; i++) {
-            LT_UNROLL(HALVES * 4)
-            for (int j = 0; j < HALVES * 4; j++) {
-                const int m = j / 4 * 8 + 2 * t + j % 2;
-                if (m < columns) room[warp][swiglu_at(i, j / 2 % 2, m, g)] = sum[i][j / 4][j % 4];
+            LT_UNROLL(TOTALS)
+            for (int j = 0; j < TOTALS; j++) {
+                const int m = fp4_sum_row(j, t);
+                if (m < columns) room[warp][swiglu_at(i, fp4_sum_channel(j), m, g)] = sum[i][j];
             }
         }
         __syncthreads();
@@ -309,8 +354,8 @@ w4a4_moe_swiglu__m1_topk1_experts1_n32_k16__m2l0t1s1g4u2j0b0(u8 *q, e4m3 *qs, fl
         for (int item = warp * 2; item < PAIRS * columns; item += WARPS * 2) {
             const int mine = item + lane / 16, is_one = mine < PAIRS * columns, m = is_one ? mine / PAIRS : 0;
             const float of_x = gs[slots[m] / SHARE];
-            swiglu_finish(q, qs, qgs, room, mine % PAIRS, m, is_one ? slots[m] : -1, of_x * sw[expert * SCALES],
-                          of_x * sw[expert * SCALES + 1], 1.0f, of_q, over, lane);
+            swiglu_finish(to, room, mine % PAIRS, m, is_one ? slots[m] : -1, of_x * sw[expert * SCALES],
+                          of_x * sw[expert * SCALES + 1], 1.0f, lane);
         }
     }
 }
