@@ -4,6 +4,7 @@ local choice = require("lua.choice")
 local digest = require("lua.plan.digest")
 local fault = require("lua.fault")
 local fields = require("lua.model.fields")
+local input = require("lua.input")
 local lathe = require("lathe")
 local place = require("lua.place")
 local progress = require("lua.progress")
@@ -66,9 +67,10 @@ end
 function loading.endings(s)
     local c, set = s.found.config, {}
     local list = c.eos
-    local file <close> = io.open(("%s/%s"):format(s.found.folder, GENERATION), "rb")
+    local path = ("%s/%s"):format(s.found.folder, GENERATION)
+    local file <close> = io.open(path, "rb")
     if file then
-        local object, why = fields.decode(file:read("a"))
+        local object, why = fields.decode(input.read(GENERATION, path))
         if not object then fault.usage(("%s: %s"):format(GENERATION, why)) end
         local reader = fields.reader(GENERATION, object)
         local ids = reader:ids("eos_token_id", c.vocab)

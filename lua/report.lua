@@ -1,5 +1,5 @@
 -- Tables on stdout: aligned columns for a person, one JSON object for a program.
-local cjson = require("cjson")
+local cjson = require("cjson").new()
 local order = require("gen.order")
 
 local report = {}
@@ -59,6 +59,8 @@ function report.lines(columns, rows)
     end
     return lines
 end
+
+cjson.encode_invalid_numbers("null")  -- what a model that computes no numbers gives: nan, inf
 
 -- An object's fields are sorted, so that equal values are equal texts. Every empty table is an
 -- empty list, but for a variant without knobs.

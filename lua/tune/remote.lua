@@ -46,7 +46,7 @@ local function demand(self, seconds, wanted, ...)
     if words and words[1] == wanted then return words end
     self:stop()
     if kind == "late" then return nil, "" end
-    return nil, words and words[2] or "worker: " .. why
+    return nil, words and words[2] or "worker: " .. (why or words[1])
 end
 
 -- Opens the device, where it is not open: { name, model, key, arch, driver, sms }; or as demand.

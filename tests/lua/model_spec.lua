@@ -120,6 +120,14 @@ describe("lathe run", function()
         assert.truthy(tonumber(err:match("and (%d+) generated")) < 60, err)
     end)
 
+    it("refuses a folder in place of generation_config.json", function()
+        local folder = model_with({})
+        os.remove(folder .. "/generation_config.json")
+        os.execute(("mkdir %s/generation_config.json"):format(folder))
+        refused("run --model " .. folder .. " --prompt a", "generation_config.json: " .. folder
+            .. "/generation_config.json cannot be read")
+    end)
+
     it("never writes half a character", function()
         local out = lathe("run --model tests/tiny --prompt 'é' -n 12 --temperature 100000")
         assert.truthy(utf8.len(out), out)
