@@ -90,7 +90,7 @@ local function echo(options)
 end
 
 local function generate(options, text, ids, ended)
-    local s, endings = text.session, loading.endings(text.session)
+    local s, endings = text.session, text.endings
     local draw = sampler.new(s, sampler.wanted(options))
     local p = s:prefill(ids, options.rows)
     ended()
@@ -130,7 +130,7 @@ function run.run(options)
     local ended = watch(options, s, hashes)
     local text <close> = setmetatable({
         session = s, out = printer(options, tok), hashes = hashes, began = began, prompt = #ids,
-        count = 0,
+        count = 0, endings = loading.endings(s),
     }, TEXT)
     if not options.dump then echo(options) end
     generate(options, text, ids, ended)
