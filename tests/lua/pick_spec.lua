@@ -266,3 +266,23 @@ describe("a file of pins", function()
                 FAMILY, SHAPE, FAMILY))
     end)
 end)
+
+describe("the records that ship", function()
+    local function check_all_exact(words)
+        local line = "env LATHE_CACHE_DIR=%s/none ./lathe plan %s --json"
+        local pipe <close> = assert(io.popen(line:format(SCRATCH, words)))
+        for _, row in ipairs(cjson.decode(pipe:read("a")).rows) do
+            assert.equal("exact", row.origin.from, row.kernel)
+        end
+    end
+
+    it("have each shape of the tiny model's step on the CPU device", function()
+        check_all_exact("--model tests/tiny --arch cpu")
+    end)
+
+    it("have each shape of the full model's steps on an H200, alone and as a rank", function()
+        check_all_exact("--model-shape glm-5.3-flash --arch sm_90a")
+        check_all_exact("--model-shape glm-5.3-flash --arch sm_90a --mode prefill --rows 16")
+        check_all_exact("--model-shape glm-5.3-flash --arch sm_90a --ranks 3 --rank 2")
+    end)
+end)
