@@ -35,13 +35,13 @@ function tile.scratch(s, v)
     }
 end
 
--- held: warps of a multiprocessor that find registers.
-local function is_divided(s, v, units, dev, held)
+-- ahead: units in flight of a warp; held: warps of a multiprocessor that find registers.
+local function is_divided(s, v, units, ahead, dev, held)
     local segments = v.split * v.parts
     local warps = tile.ceil(tile.count(s.N), v.tiles) * segments
-    local could_split = units >= 2 * segments * v.unroll and segments < 64
+    local could_split = units >= 2 * segments * ahead and segments < 64
     return (v.tiles > 1 or tile.count(s.N) < 16 * dev.sms)     -- many: long streams
-        and (segments == 1 or units >= segments * v.unroll)    -- no warp starts out idle
+        and (segments == 1 or units >= segments * ahead)       -- no warp starts out idle
         and (warps >= 8 * dev.sms or not could_split)          -- enough loads in flight
         and (segments == 1 or warps < held * dev.sms)          -- and no more shares than that takes
 end
@@ -55,7 +55,7 @@ function tile.is_kept(s, v, units, dev)
     return warps_a_block >= 4 and warps_a_block <= 16
         and shared <= STATIC_SHARED
         and (v.groups == 1 or warps_a_block == 4 or tile.blocks(s.N, v) * v.parts >= dev.sms)
-        and is_divided(s, v, units, dev, HELD)
+        and is_divided(s, v, units, v.unroll, dev, HELD)
 end
 
 -- What fp4_product.cut has registers for: one tile a warp, two where they are many; and blocks that
@@ -100,13 +100,13 @@ end
 
 -- Worth it where shares of K are short, one to four units, so that a row of x would be brought for
 -- little. A number of shares that is no power of two divides K. Two units on their way to a warp
--- take the registers of more rows, or of more warps.
+-- (unroll 2, or 3: from the start) take the registers of more rows, or of more warps.
 function tile.is_own(s, v, units, dev)
     return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.groups == 1
-        and (v.unroll == 1 or v.unroll == 2 and s.M <= 4)
+        and (v.unroll == 1 or s.M <= 4)
         and v.split >= 4 and units <= 4 * v.split
         and (tile.is_power_of_two(v.split) or units % v.split == 0)
-        and is_divided(s, v, units, dev, v.unroll == 1 and HELD_OWN or HELD)
+        and is_divided(s, v, units, math.min(v.unroll, 2), dev, v.unroll == 1 and HELD_OWN or HELD)
 end
 
 -- ---- a cluster whose blocks have a share of K each (fp4_share.cut) ----
@@ -122,7 +122,7 @@ function tile.is_shared(s, v, units, dev)
     return s.M > 1 and v.late == 0 and v.tiles == 1 and v.parts == 1
         and v.unroll == (units == 3 * v.split and 3 or 2)  -- three are asked for at once
         and v.split > 1 and v.split <= dev.cluster and (v.groups == 8 or v.groups == 4)
-        and is_divided(s, v, units, dev, HELD)
+        and is_divided(s, v, units, v.unroll, dev, HELD)
         and share_staged(s, v) + sums + SPARE <= dev.shared
 end
 
