@@ -269,8 +269,8 @@ end)
 
 describe("the records that ship", function()
     local function check_all_exact(words)
-        local line = "env LATHE_CACHE_DIR=%s/none ./lathe plan %s --json"
-        local pipe <close> = assert(io.popen(line:format(SCRATCH, words)))
+        local plan = "env LATHE_CACHE_DIR=%s/none ./lathe plan %s --json"
+        local pipe <close> = assert(io.popen(plan:format(SCRATCH, words)))
         for _, row in ipairs(cjson.decode(pipe:read("a")).rows) do
             assert.equal("exact", row.origin.from, row.kernel)
         end
