@@ -174,8 +174,8 @@ function choice.variant(family, s, dev, words)
 end
 
 function choice.no_variant(family, s, dev)
-    return ("%s: %s has no variant for %s with %d multiprocessors"):format(
-        family.name, shape.text(family, s), dev.arch, dev.sms)
+    return ("%s: %s has no variant for %s with %d multiprocessors (`keep` in %s must keep one)")
+        :format(family.name, shape.text(family, s), dev.arch, dev.sms, family.file)
 end
 
 -- "M=2 N=4096": a shape as a user writes it.

@@ -59,11 +59,6 @@ describe("family", function()
             assert(text:find(("\n| `check.%s` |"):format(field), 1, true), field)
         end
     end)
-
-    it("is worked through in docs/family.md as the tests' fixture has it", function()
-        local file <close> = assert(io.open("docs/family.md"))
-        assert(file:read("a"):find(fixtures.read("families/w8a8_rows.lua"), 1, true))
-    end)
 end)
 
 describe("message", function()

@@ -26,7 +26,7 @@ describe("emit", function()
         assert.equal(k.prelude .. k.text, k.plain)
         assert.equal(k.plain, (k.source:gsub("#line[^\n]*\n", "")))
         assert.matches("^#line 1 \"templates/prelude/cuda.h\"\n", k.source)
-        assert.matches("\n#line 1 \"templates/lib/scale.cut\"\n", k.source)
+        assert.matches("\n#line 1 \"templates/lib/e4m3_dot.cut\"\n", k.source)
     end)
 
     it("puts those files of the prelude in front whose names the text has", function()
@@ -87,7 +87,7 @@ describe("emit", function()
             { name = "x", ctype = "f32", extents = { 3, 704 }, bytes = 8448, out = false,
                 scratch = false },
             { name = "w", ctype = "e2m1x2", extents = { 3, 22, 352 }, bytes = 23232, out = false,
-                scratch = false },
+                scratch = false, layout = "rows" },
             { name = "partial", ctype = "f32", extents = { 2, 3, 22 }, bytes = 528, out = false,
                 scratch = true },
             { name = "arrived", ctype = "u32", extents = { 1 }, bytes = 4, out = false,
@@ -96,7 +96,6 @@ describe("emit", function()
         assert.same({ grid = { 22, 2, 1 }, block = 128, shared = 2048 }, k.launch)
         assert.equal("dot_2", k.class)
         assert.same({ bytes = 3 * 22 * 352, flops = 2 * 3 * 22 * 704 }, k.work)
-        assert.equal("rows", fixtures.kernel("w8a8_rows", SMALL, "c2w4s2u1").params[4].layout)
     end)
 
     it("refuses a shape that is not served and a variant that is not kept", function()
@@ -122,8 +121,8 @@ describe("emit", function()
             without("templates/w8a8_rows.cut"))
         assert.equal("prelude templates/prelude/exact.h: not found",
             without("templates/prelude/exact.h"))
-        assert.equal("templates/w8a8_rows.cut:4: no lib 'scale' (templates/lib/scale.cut)",
-            without("templates/lib/scale.cut"))
+        assert.equal("templates/w8a8_rows.cut:5: no lib 'e4m3_dot' (templates/lib/e4m3_dot.cut)",
+            without("templates/lib/e4m3_dot.cut"))
     end)
 
     it("holds shared memory against the arch", function()
@@ -143,9 +142,9 @@ describe("emit", function()
     it("asks keep and launch about the device of the job", function()
         local family = fixtures.family("w8a8_rows")
         local job = { family = family, shape = SMALL, arch = "sm_90a", read = fixtures.read,
-            variant = variant.parse(family, "c1w4s1u1"), dev = arch.device("sm_90a", 132) }
-        assert.matches("variant c1w4s1u1 is not kept", fixtures.failure(emit.kernel, job))
+            variant = variant.parse(family, "c2w4s1u1"), dev = arch.device("sm_90a", 132) }
+        assert.matches("variant c2w4s1u1 is not kept", fixtures.failure(emit.kernel, job))
         job.dev = nil
-        assert.equal(24, emit.kernel(job).launch.grid[1])
+        assert.equal(12, emit.kernel(job).launch.grid[1])
     end)
 end)
