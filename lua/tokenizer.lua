@@ -2,6 +2,7 @@
 -- needs, all else is refused, since a text that is split otherwise gives a model other tokens.
 local cjson = require("cjson")
 local fault = require("lua.fault")
+local fields = require("lua.model.fields")
 local input = require("lua.input")
 local lathe = require("lathe")
 
@@ -61,9 +62,8 @@ local function accept(fine, why, what)
 end
 
 -- What a file says, for a sentence.
-local function shown(value, most)
-    local text = value == cjson.null and "null" or tostring(value)
-    return (text:sub(1, most or 40):gsub("[^ -~]", "?"))
+local function shown(value)
+    return fields.printable(value == cjson.null and "null" or tostring(value), 40)
 end
 
 local function need_object(value, what)
@@ -72,12 +72,12 @@ local function need_object(value, what)
 end
 
 -- The fields of an object, without those that are null.
-local function read(object, fields, what)
+local function read(object, legal, what)
     local values, names = {}, {}
     for name in pairs(object) do names[#names + 1] = tostring(name) end
     table.sort(names)
     for _, name in ipairs(names) do
-        local value, kind = object[name], fields[name]
+        local value, kind = object[name], legal[name]
         if value ~= nil and value ~= cjson.null then
             if not kind then refuse(what, "field '%s' is not supported", shown(name)) end
             if kind ~= "any" and type(value) ~= kind then
@@ -93,8 +93,8 @@ end
 local function read_typed(object, kinds, what)
     need_object(object, what)
     local kind = object.type
-    local fields = type(kind) == "string" and kinds[kind]
-    if not fields then
+    local legal = type(kind) == "string" and kinds[kind]
+    if not legal then
         local known = {}
         for name in pairs(kinds) do known[#known + 1] = name end
         table.sort(known)
@@ -104,7 +104,7 @@ local function read_typed(object, kinds, what)
     local rest = {}
     for name, value in pairs(object) do rest[name] = value end
     rest.type = nil
-    return kind, read(rest, fields, what .. " " .. kind)
+    return kind, read(rest, legal, what .. " " .. kind)
 end
 
 local function need(values, name, what)
@@ -186,12 +186,12 @@ local function fill_pre_tokenizer(t, object)
     if not object then refuse("pre_tokenizer", "is missing: only byte-level BPE is supported") end
     local list = flatten(object, {}, 4)
     for i, part in ipairs(list) do
-        local kind, fields = part[1], part[2]
+        local kind, values = part[1], part[2]
         if (kind == "ByteLevel") ~= (i == #list) then
             refuse("pre_tokenizer", "ByteLevel must come last, and once")
         end
-        if kind == "Split" then fill_split(t, fields, "pre_tokenizer Split")
-        else fill_byte_level(t, fields) end
+        if kind == "Split" then fill_split(t, values, "pre_tokenizer Split")
+        else fill_byte_level(t, values) end
     end
     if #list == 0 then refuse("pre_tokenizer", "has no ByteLevel") end
 end
@@ -245,7 +245,7 @@ function tokenizer.parse(text)
     local json = cjson.new()
     json.decode_invalid_numbers(false)
     local fine, file = pcall(json.decode, text)
-    if not fine then refuse("file", "is no JSON: %s (is it whole?)", shown(file, 100)) end
+    if not fine then refuse("file", "is no JSON: %s (is it whole?)", fields.printable(file)) end
     need_object(file, "file")
     file = read(file, FILE, "file")
     local t = fault.reach(lathe.tokenizer())

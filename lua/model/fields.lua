@@ -4,11 +4,16 @@ local cjson = require("cjson")
 
 local fields = {}
 
+local MOST <const> = 100  -- bytes of a string that a sentence shows
+
+-- A text as a sentence shows it: at most so many bytes, `?` for each that no terminal should get.
+function fields.printable(text, most) return (text:sub(1, most or MOST):gsub("[^ -~]", "?")) end
+
 -- A value as a sentence shows it.
 function fields.shown(value)
     if value == nil then return "missing" end
     if value == cjson.null then return "null" end
-    if type(value) == "string" then return ('"%s"'):format(value) end
+    if type(value) == "string" then return ('"%s"'):format(fields.printable(value)) end
     if type(value) == "table" then return "a list or an object" end
     if type(value) == "number" then return ("%.14g"):format(value) end
     return tostring(value)

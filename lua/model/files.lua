@@ -61,7 +61,7 @@ local function read_index(found)
     for _, name in ipairs(sorted_keys(map)) do
         if not is_shard(map[name]) then
             return found:fault("index", "%s: puts '%s' in %s, which is no safetensors file of "
-                .. "this folder", INDEX, name, fields.shown(map[name]))
+                .. "this folder", INDEX, fields.printable(name), fields.shown(map[name]))
         end
     end
     return map
@@ -116,7 +116,7 @@ local function compare_index(found)
         local file, tensor = found.index[name], found.by_name[name]
         if not tensor then
             found:fault("index", "tensor '%s': the index puts it in %s, which does not have it "
-                .. "(that is not the shard that the index describes)", name, file)
+                .. "(that is not the shard that the index describes)", fields.printable(name), file)
         elseif found.files[tensor.file] ~= file then
             found:fault("index", "tensor '%s': the index puts it in %s, but it is in %s", name,
                 file, found.files[tensor.file])

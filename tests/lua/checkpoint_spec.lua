@@ -493,7 +493,10 @@ describe("shards", function()
             refused(folder, { INDEX .. ": puts 'lm_head.weight' in \"" .. name
                 .. "\", which is no safetensors file of this folder" })
         end
-        map["lm_head.weight"] = 3
+        map["lm_head.weight"], map["a\0b"] = nil, "a\0.safetensors"
+        bad.write_index(folder, map)
+        refused(folder, { INDEX .. ": puts 'a?b' in \"a?.safetensors\", which is no" })
+        map["lm_head.weight"], map["a\0b"] = 3, nil
         bad.write_index(folder, map)
         refused(folder, { INDEX .. ": puts 'lm_head.weight' in 3, which is no" })
     end)

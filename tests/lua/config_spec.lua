@@ -231,6 +231,11 @@ describe("config.json is refused where", function()
             'tie_word_embeddings is "no" (true or false is needed)')
     end)
 
+    it("a word holds bytes that no terminal should get: each is a `?`", function()
+        refuses(with("hidden_act", "silu\0\27[2J\xff"),
+            'hidden_act is "silu??[2J?", only "silu" is served')
+    end)
+
     it("it is no JSON", function()
         for _, text in ipairs({ "", "{", "nothing", '{"a":NaN}', '{"a":0x10}', "\0" }) do
             local c, sentences = config.read(text)
