@@ -242,11 +242,8 @@ end
 -- The tokenizer of a file's text, and notes: sentences about what the file asks for and is not
 -- done. Raises a fault that says what is wrong with the file.
 function tokenizer.parse(text)
-    local json = cjson.new()
-    json.decode_invalid_numbers(false)
-    local fine, file = pcall(json.decode, text)
-    if not fine then refuse("file", "is no JSON: %s (is it whole?)", fields.printable(file)) end
-    need_object(file, "file")
+    local file, why = fields.decode(text)
+    if not file then refuse("file", "%s (is it whole?)", fields.printable(why)) end
     file = read(file, FILE, "file")
     local t = fault.reach(lathe.tokenizer())
     fill(t, file)

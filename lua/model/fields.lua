@@ -21,6 +21,8 @@ end
 
 -- The object of a JSON text, or nil and what is wrong.
 function fields.decode(text)
+    local zero = text:find("\0", 1, true)  -- where the library takes the text to end
+    if zero then return nil, ("is no JSON: byte %d is zero"):format(zero) end
     local json = cjson.new()
     json.decode_invalid_numbers(false)
     local ok, value = pcall(json.decode, text)  -- the library has no other way to say no

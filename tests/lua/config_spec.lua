@@ -237,7 +237,9 @@ describe("config.json is refused where", function()
     end)
 
     it("it is no JSON", function()
-        for _, text in ipairs({ "", "{", "nothing", '{"a":NaN}', '{"a":0x10}', "\0" }) do
+        local whole = cjson.encode(tiny())
+        for _, text in ipairs({ "", "{", "nothing", '{"a":NaN}', '{"a":0x10}', "\0",
+            whole .. "\0", whole .. "\0x" }) do
             local c, sentences = config.read(text)
             assert.is_nil(c)
             assert.truthy(sentences[1]:find("^config%.json: is no JSON: "), sentences[1])
