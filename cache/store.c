@@ -76,11 +76,13 @@ static int put_memo(memo **list, const char *file, lt_span body, lt_err *err)
     return 0;
 }
 
+/* How many of them were entries. */
 static size_t free_memos(memo **list)
 {
     size_t count = 0;
-    for (memo *m = *list, *next; m; m = next, count++) {
+    for (memo *m = *list, *next; m; m = next) {
         next = m->next;
+        count += lt_entry_is_file(m->file);
         lt_bytes_clear(&m->body);
         free(m);
     }
@@ -426,13 +428,13 @@ int lt_store_walk(lt_store *s, bool verify, int (*each)(void *ctx, const lt_stor
 }
 
 typedef struct {
-    size_t files, bytes;
+    size_t entries, bytes; /* bytes: of all files */
 } tally;
 
 static void remove_file(const lt_store *s, const lt_listed *f, const char *lock, tally *removed)
 {
     if (!lt_folder_remove(&s->folder, f->name, lock)) return;
-    removed->files++;
+    removed->entries += lt_entry_is_file(f->name);
     removed->bytes += f->bytes;
 }
 
@@ -503,7 +505,7 @@ int lt_store_gc(lt_store *s, size_t limit_bytes, size_t *removed, size_t *remove
     sweep_damaged(s, &l, &sum);
     sweep_oldest(s, &l, limit_bytes, &sum);
     free(l.at);
-    *removed = sum.files;
+    *removed = sum.entries;
     *removed_bytes = sum.bytes;
     return 0;
 }
@@ -512,11 +514,11 @@ int lt_store_clear(lt_store *s, size_t *removed, lt_err *err)
 {
     tally sum = {0};
     lt_listing l;
-    if (lt_store_gc(s, 0, &sum.files, &sum.bytes, err)) return -1;
+    if (lt_store_gc(s, 0, &sum.entries, &sum.bytes, err)) return -1;
     if (lt_folder_list(&s->folder, "", &l, err)) return -1;
     for (size_t i = 0; i < l.count; i++)
         if (ends_with(l.at[i].name, ".note")) remove_file(s, &l.at[i], l.at[i].name, &sum);
     free(l.at);
-    *removed = sum.files + free_memos(&s->kept);
+    *removed = sum.entries + free_memos(&s->kept);
     return 0;
 }

@@ -67,10 +67,12 @@ typedef struct {
 int lt_store_walk(lt_store *s, bool verify, int (*each)(void *ctx, const lt_store_item *item),
                   void *ctx, lt_err *err);
 /* Removes least recently used entries until at most limit_bytes are left, private files that a dead
- * writer left, and damaged ones. Entries that are being written or whose lock is held stay. Returns
- * what was removed. */
+ * writer left, and damaged ones. Entries that are being written or whose lock is held stay, and
+ * folders in an entry's place that are not empty. *removed: entries; *removed_bytes: of private
+ * files too. */
 int lt_store_gc(lt_store *s, size_t limit_bytes, size_t *removed, size_t *removed_bytes,
                 lt_err *err);
+/* The same down to nothing, notes too. */
 int lt_store_clear(lt_store *s, size_t *removed, lt_err *err);
 /* A small text beside the entries (the compiler's identity): whole or not at all, like an entry.
  * MISS where there is none. */

@@ -70,8 +70,10 @@ end
 
 function run.clear(options, store)
     local removed = fault.reach(store:clear())
-    if options.json then return report.json({ removed = removed }) end
-    print(("removed %d entries"):format(removed))
+    local kept = #fault.reach(store:list(false))
+    if options.json then return report.json({ removed = removed, kept = kept }) end
+    print(("removed %d entries%s"):format(removed, kept > 0 and (", %d stay (in use by another "
+        .. "process, or folders that are not empty)"):format(kept) or ""))
 end
 
 function cache.run(options)
