@@ -25,10 +25,11 @@ local run = {}
 
 function run.path(options, store)
     local path, writable = store:folder()
-    if options.json then return report.json({ path = path, writable = writable }) end
     if path == "" then
-        fault.usage("cache: there is no folder for it (set LATHE_CACHE_DIR or HOME)")
+        fault.usage("cache: there is no folder that it may use (set LATHE_CACHE_DIR to one of "
+            .. "yours)")
     end
+    if options.json then return report.json({ path = path, writable = writable }) end
     print(path)
 end
 
