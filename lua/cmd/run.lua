@@ -35,7 +35,7 @@ local function printer(options, tok)
     local stream = tok:stream()
     return {
         push = function(_, id)
-            io.stdout:write((stream:push(id)))
+            io.stdout:write((fault.reach(stream:push(id))))
             io.stdout:flush()
         end,
         finish = function() io.stdout:write(stream:finish() or "", "\n") end,

@@ -133,6 +133,16 @@ describe("lathe run", function()
         assert.truthy(utf8.len(out), out)
     end)
 
+    it("writes a mark for a token that the tokenizer does not have", function()
+        local file, count = read("tests/tiny/tokenizer.json"):gsub('"\u{120}":%s*32,', "")
+        assert.equal(1, count)
+        local folder = model_with({ ["tokenizer.json"] = file })
+        local words = "run --prompt ROMEO: -n 4 --model "
+        local out, err, code = lathe(words .. folder)
+        assert.equal(0, code, err)
+        assert.equal(lathe(words .. "tests/tiny"):gsub("I ", "I\u{fffd}"), out)
+    end)
+
     it("stops at logits that are no numbers and names the operator that made the first", function()
         local name = "model.language_model.layers.2.self_attn.o_proj.weight"
         local folder = model_with({ ["model.safetensors"] = broken_weights(name) })
