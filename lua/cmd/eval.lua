@@ -36,7 +36,7 @@ local function read_texts(options)
     end
     if options.ids then return read_ids(options.ids) end
     local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    return { tok:encode(input.read("--file", options.file)) }
+    return { tokenizer.encode(tok, "--file", input.read("--file", options.file)) }
 end
 
 -- The windows of texts: { ids, from, count }: count predictions, the first one from ids[from].

@@ -66,7 +66,7 @@ local TEXT <const> = {
 
 -- The prompt's ids; a model needs one at least.
 local function encode(options, tok, config)
-    local ids = tok:encode(options.prompt)
+    local ids = tokenizer.encode(tok, "--prompt", options.prompt)
     if #ids == 0 then ids[1] = config.bos[1] or tok:find("<|endoftext|>") or 0 end
     return ids
 end
@@ -120,7 +120,7 @@ function run.run(options)
     local hashes <close> = options.hashes and output.open("--hashes", options.hashes)
     lathe.open_ahead()
     local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    local words = math.max(1, #tok:encode(options.prompt))
+    local words = math.max(1, #tokenizer.encode(tok, "--prompt", options.prompt))
     local s = loading.open(options, options.room or words + options.most)
     local ids = encode(options, tok, s.found.config)
     if #ids > s.capacity then

@@ -182,6 +182,8 @@ describe("lathe run", function()
         refused(start .. "--chunk 17", "--chunk: 1 to 16 rows")
         refused(start .. "--dump layer9.mlp", "--dump: 'layer9.mlp' is no site (as layer3.mlp")
         refused(start .. "--recipe best", "recipe 'best': no such name")
+        refused("run --model tests/tiny --prompt 'a\xff'",
+            "--prompt: text: is not UTF-8 at byte 1")
         refused("run --model /nowhere --hashes /nowhere/h",
             "--hashes: /nowhere/h: cannot be made: No such file or directory")
     end)
@@ -208,6 +210,9 @@ describe("lathe eval", function()
     it("refuses what is no text", function()
         write(SCRATCH .. "/one", "7\n320 1\n")
         refused("eval --model tests/tiny", "--file or --ids is needed")
+        write(SCRATCH .. "/bad", "a\xffb")
+        refused("eval --model tests/tiny --file " .. SCRATCH .. "/bad",
+            "--file: text: is not UTF-8 at byte 1")
         refused("eval --model tests/tiny --file nowhere", "--file: nowhere: No such file")
         refused("eval --model tests/tiny --ids " .. SCRATCH .. "/one",
             "eval: 320 is no token of the model (it has 320)")
