@@ -53,16 +53,6 @@ local function windows_of(texts)
     return list, predictions
 end
 
-local function check_ids(texts, vocab)
-    for _, ids in ipairs(texts) do
-        for _, id in ipairs(ids) do
-            if id >= vocab then
-                fault.usage(("eval: %d is no token of the model (it has %d)"):format(id, vocab))
-            end
-        end
-    end
-end
-
 -- The sum of -log p over a window's predictions, and how many these are: tokens that the rank has
 -- logits of. tell(count) is called with what is done.
 local function run_window(s, w, tell)
@@ -121,8 +111,10 @@ function eval.run(options)
     lathe.open_ahead()
     local texts = read_texts(options)
     local list, predictions = windows_of(texts)
-    local s = loading.open(options, WINDOW)
-    check_ids(texts, s.found.config.vocab)
+    local s = loading.open(options, function(config)
+        for _, ids in ipairs(texts) do loading.check_ids("eval", ids, config.vocab) end
+        return WINDOW
+    end)
     local start = lathe.now_us()
     local nats, counted, windows = run_windows(s, list, predictions)
     if counted == 0 then fault.usage(none_counted(s)) end

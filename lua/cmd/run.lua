@@ -68,7 +68,18 @@ local TEXT <const> = {
 local function encode(options, tok, config)
     local ids = tokenizer.encode(tok, "--prompt", options.prompt)
     if #ids == 0 then ids[1] = config.bos[1] or tok:find("<|endoftext|>") or 0 end
+    loading.check_ids("run", ids, config.vocab)
     return ids
+end
+
+-- The tokens that there is to be room for, with a prompt of so many.
+local function room_of(options, words)
+    if not options.room then return words + options.most end
+    if words > options.room then
+        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
+            words, options.room))
+    end
+    return options.room
 end
 
 local function watch(options, s, hashes)
@@ -120,13 +131,11 @@ function run.run(options)
     local hashes <close> = options.hashes and output.open("--hashes", options.hashes)
     lathe.open_ahead()
     local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    local words = math.max(1, #tokenizer.encode(tok, "--prompt", options.prompt))
-    local s = loading.open(options, options.room or words + options.most)
-    local ids = encode(options, tok, s.found.config)
-    if #ids > s.capacity then
-        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
-            #ids, s.capacity))
-    end
+    local ids
+    local s = loading.open(options, function(config)
+        ids = encode(options, tok, config)
+        return room_of(options, #ids)
+    end)
     local ended = watch(options, s, hashes)
     local text <close> = setmetatable({
         session = s, out = printer(options, tok), hashes = hashes, began = began, prompt = #ids,

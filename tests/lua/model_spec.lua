@@ -184,6 +184,11 @@ describe("lathe run", function()
         refused(start .. "--recipe best", "recipe 'best': no such name")
         refused("run --model tests/tiny --prompt 'a\xff'",
             "--prompt: text: is not UTF-8 at byte 1")
+        local file, count = read("tests/tiny/tokenizer.json"):gsub('"id": 257,', '"id": 5000,')
+        assert.equal(1, count)
+        refused("run --prompt 'a<|reserved_0|>' --model "
+            .. model_with({ ["tokenizer.json"] = file }),
+            "run: 5000 is no token of the model (it has 320)")
         refused("run --model /nowhere --hashes /nowhere/h",
             "--hashes: /nowhere/h: cannot be made: No such file or directory")
     end)
