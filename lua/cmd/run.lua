@@ -72,14 +72,23 @@ local function encode(options, tok, config)
     return ids
 end
 
--- The tokens that there is to be room for, with a prompt of so many.
-local function room_of(options, words)
-    if not options.room then return words + options.most end
-    if words > options.room then
-        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
-            words, options.room))
+-- The tokens that there is to be room for, of a prompt of so many and a model's positions.
+local function room_of(options, words, positions)
+    local room = options.room
+    if not room then
+        if options.most <= positions - words then return words + options.most end
+        fault.usage(("-n: %d tokens behind %d of the prompt are asked for, the model has %d "
+            .. "positions"):format(options.most, words, positions))
     end
-    return options.room
+    if room > positions then
+        fault.usage(("--context: %d tokens are asked for, the model has %d positions"):format(
+            room, positions))
+    end
+    if words > room then
+        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
+            words, room))
+    end
+    return room
 end
 
 local function watch(options, s, hashes)
@@ -134,7 +143,7 @@ function run.run(options)
     local ids
     local s = loading.open(options, function(config)
         ids = encode(options, tok, config)
-        return room_of(options, #ids)
+        return room_of(options, #ids, config.positions)
     end)
     local ended = watch(options, s, hashes)
     local text <close> = setmetatable({

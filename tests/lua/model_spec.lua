@@ -184,6 +184,13 @@ describe("lathe run", function()
         refused(start .. "--recipe best", "recipe 'best': no such name")
         refused("run --model tests/tiny --prompt 'a\xff'",
             "--prompt: text: is not UTF-8 at byte 1")
+        refused(start .. "-n 9223372036854775807", "-n: 9223372036854775807 tokens behind 1 of the "
+            .. "prompt are asked for, the model has 4096 positions")
+        refused(start .. "-n 4096", "-n: 4096 tokens behind 1 of the prompt are asked for")
+        refused(start .. "--context 4097",
+            "--context: 4097 tokens are asked for, the model has 4096 positions")
+        refused("run --model tests/tiny --prompt abc --context 2",
+            "--context: the prompt has 3 tokens, there is room for 2")
         local file, count = read("tests/tiny/tokenizer.json"):gsub('"id": 257,', '"id": 5000,')
         assert.equal(1, count)
         refused("run --prompt 'a<|reserved_0|>' --model "
