@@ -11,6 +11,7 @@ local progress = require("lua.progress")
 local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
+local tokenizer = require("lua.tokenizer")
 
 local loading = {}
 
@@ -35,6 +36,13 @@ local function played(options)
             :format(options.played))
     end
     return arch_name, choice.number("--as", sms, 1)
+end
+
+-- The tokenizer of the model's folder; says what its file asks for and is not done.
+function loading.tokenizer(options)
+    local tok, notes = tokenizer.open(options.model .. "/tokenizer.json")
+    for _, note in ipairs(notes) do lathe.debug(0, "tokenizer.json: " .. note) end
+    return tok
 end
 
 -- Refuses ids that the model does not have.

@@ -35,7 +35,7 @@ local function read_texts(options)
         fault.usage("eval: --file or --ids is needed, one of them")
     end
     if options.ids then return read_ids(options.ids) end
-    local tok = tokenizer.open(options.model .. "/tokenizer.json")
+    local tok = loading.tokenizer(options)
     return { tokenizer.encode(tok, "--file", input.read("--file", options.file)) }
 end
 

@@ -139,7 +139,7 @@ function run.run(options)
     read_numbers(options)
     local hashes <close> = options.hashes and output.open("--hashes", options.hashes)
     lathe.open_ahead()
-    local tok = tokenizer.open(options.model .. "/tokenizer.json")
+    local tok = loading.tokenizer(options)
     local ids
     local s = loading.open(options, function(config)
         ids = encode(options, tok, config)

@@ -219,6 +219,20 @@ describe("lathe eval", function()
         assert.equal(nats, tonumber(text:match('"nats":([%d.]+)')))
     end)
 
+    it("says, as run does, what the tokenizer's file asks for and is not done", function()
+        local file, count = read("tests/tiny/tokenizer.json"):gsub('"post_processor": null',
+            '"post_processor": {"type": "TemplateProcessing"}')
+        assert.equal(1, count)
+        write(SCRATCH .. "/two", "ab")
+        local folder = model_with({ ["tokenizer.json"] = file })
+        for _, words in ipairs({ "eval --file " .. SCRATCH .. "/two", "run --prompt a -n 1" }) do
+            local _, err, code = lathe(words .. " --model " .. folder)
+            assert.equal(0, code, err)
+            assert.truthy(err:find("lathe: tokenizer.json: post_processor TemplateProcessing: is "
+                .. "not applied, nothing is put around a text\n", 1, true), err)
+        end
+    end)
+
     it("refuses what is no text", function()
         write(SCRATCH .. "/one", "7\n320 1\n")
         refused("eval --model tests/tiny", "--file or --ids is needed")
