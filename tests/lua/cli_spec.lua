@@ -270,9 +270,11 @@ describe("the command line", function()
     end)
 
     it("says that stdout cannot be written", function()
-        local _, err, code = lathe("families >/dev/full")
-        assert.equal(3, code)
-        assert.truthy(err:find("stdout: cannot be written", 1, true))
+        for _, words in ipairs({ "families", "--version", "--help", "gen --help" }) do
+            local _, err, code = lathe(words .. " >/dev/full")
+            assert.equal(3, code, words)
+            assert.truthy(err:find("stdout: cannot be written", 1, true))
+        end
     end)
 end)
 
