@@ -290,6 +290,13 @@ describe("an author", function()
                 root .. (case[4] and " LATHE_DEBUG=1" or ""))
         end)
     end
+
+    it("who gives no reason why a shape is not served is said to give none", function()
+        local silent = instead("serves = function() return true end",
+            "serves = function(s) return s.M < 3 end")
+        refused("check w8a8_act_quant M=3 K=704",
+            "m3_k704 is not served: its family gives no reason", other_root({ [QUANT] = silent }))
+    end)
 end)
 
 describe("lathe gen", function()
