@@ -100,9 +100,9 @@ local WRONG <const> = {
     { "check " .. GEMV .. " --bits --arch sm_121a", "check: --bits compares what the GPU runs" },
     { "check " .. GEMV .. " --real", "check: --real adds the model's shapes" },
     { "check " .. GEMV .. " --seed x", "--seed: 'x' is not a number" },
-    { "check " .. GEMV .. " --in /dev/null", "/dev/null: is not a file" },
-    { "check " .. GEMV .. " --in nowhere", "nowhere: cannot be opened: No such file" },
-    { "check " .. GEMV .. " --out /dev/null/x", "/dev/null/x: cannot be made" },
+    { "check " .. GEMV .. " --in /dev/null", "--in: /dev/null: is not a file" },
+    { "check " .. GEMV .. " --in nowhere", "--in: nowhere: cannot be opened: No such file" },
+    { "check " .. GEMV .. " --out /dev/null/x", "--out: /dev/null/x: cannot be made" },
     -- why
     { "why w8a8_gemv", "'w8a8_gemv' is not a kernel's name (<family>__<shape>__<variant>)" },
     { "why w9__m1__x1", "kernel w9__m1__x1: unknown family 'w9'" },
@@ -278,6 +278,11 @@ describe("the command line", function()
             assert.equal(3, code, words)
             assert.truthy(err:find("stdout: cannot be written", 1, true))
         end
+    end)
+
+    it("says that the file of --out cannot be written", function()
+        refused("check " .. GEMV .. " --out /dev/full",
+            "--out: /dev/full: cannot be written: No space left on device", nil, 3)
     end)
 end)
 
