@@ -391,12 +391,30 @@ static int print_error(lua_State *L, int status, const char *asked, const lt_lim
     return is_bug ? 3 : code;
 }
 
+/* The exit code of a program that ends with `code` when all that it wrote is there. */
+static int flush_stdout(int code)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");
+    return code ? code : 3;
+}
+
+/* os.exit(code): how --help and --version end */
+static int end_program(lua_State *L)
+{
+    exit(flush_stdout((int)luaL_checkinteger(L, 1)));
+}
+
 /* Runs under lua_pcall: argc, argv -> exit code */
 static int run(lua_State *L)
 {
     const int argc = (int)lua_tointeger(L, 1);
     char **argv = lua_touserdata(L, 2);
     luaL_openlibs(L);
+    lua_getglobal(L, "os");
+    lua_pushcfunction(L, end_program);
+    lua_setfield(L, -2, "exit");
+    lua_pop(L, 1);
     set_searchers(L);
     lua_getglobal(L, "require");
     lua_pushliteral(L, "lua.cli");
@@ -433,10 +451,7 @@ int lt_start(int argc, char **argv)
     lt_limit_close(&limits);
     lt_device_close_ahead();
     lt_jit_close();
-    if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "lathe: stdout: cannot be written (is the disk full?)\n");
-        code = code ? code : 3;
-    }
+    code = flush_stdout(code);
     if (failed && interrupted) raise(interrupted); /* so that the shell knows why it ended */
     return code;
 }

@@ -9,6 +9,7 @@
 
 #include "../runtime/ctype.h"
 #include "../runtime/lathe.h"
+#include "../runtime/whole.h"
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -40,6 +41,9 @@ void lt_bind_lines(lua_State *L, lt_bytes *lines); /* pushes a list of its lines
 void lt_bind_class(lua_State *L, const char *name, const luaL_Reg *methods); /* __index is itself */
 lua_Integer lt_bind_field(lua_State *L, int index, const char *name, lua_Integer otherwise);
 bool lt_bind_flag(lua_State *L, int index, const char *name);
+
+/* The open file of lathe.whole that is a function's first argument. */
+lt_whole *lt_bind_whole(lua_State *L);
 
 typedef struct {
     lua_State *L;

@@ -345,11 +345,11 @@ static int load_tensor(lua_State *L)
     return 1;
 }
 
-/* write_tensors(path, { { name, dtype, extents, array }, ... }) */
+/* write_tensors(whole, { { name, dtype, extents, array }, ... }) */
 static int write_tensors(lua_State *L)
 {
     lt_err err = {{0}};
-    const char *path = luaL_checkstring(L, 1);
+    lt_whole *w = lt_bind_whole(L);
     const lua_Integer count = luaL_len(L, 2);
     lt_tensor *list = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *list, 0);
     for (lua_Integer i = 0; i < count; i++) {
@@ -363,7 +363,7 @@ static int write_tensors(lua_State *L)
         list[i].rank = read_extents(L, row + 3, list[i].shape);
         lua_settop(L, row - 1); /* the table keeps the strings and the array */
     }
-    return lt_bind_answer(L, lt_tensors_write(path, list, (size_t)count, &err), &err);
+    return lt_bind_answer(L, lt_tensors_write(w, list, (size_t)count, &err), &err);
 }
 
 static const luaL_Reg array_methods[] = {

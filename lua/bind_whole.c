@@ -1,8 +1,6 @@
 /* bind_whole.c: files that appear whole or not at all, for Lua. */
 #include "bind.h"
 
-#include "../runtime/whole.h"
-
 #define WHOLE "lathe.whole"
 
 /* whole(path): a file to write */
@@ -17,7 +15,7 @@ static int open_whole(lua_State *L)
     return 1;
 }
 
-static lt_whole *check_whole(lua_State *L)
+lt_whole *lt_bind_whole(lua_State *L)
 {
     lt_whole *w = luaL_checkudata(L, 1, WHOLE);
     if (!w->path) luaL_error(L, "the file was closed");
@@ -30,14 +28,14 @@ static int write_whole(lua_State *L)
     lt_err err = {{0}};
     lt_span text;
     text.ptr = luaL_checklstring(L, 2, &text.len);
-    return lt_bind_answer(L, lt_whole_write(check_whole(L), text, &err), &err);
+    return lt_bind_answer(L, lt_whole_write(lt_bind_whole(L), text, &err), &err);
 }
 
 /* file:keep(): now it is there, and closed */
 static int keep_whole(lua_State *L)
 {
     lt_err err = {{0}};
-    return lt_bind_answer(L, lt_whole_keep(check_whole(L), &err), &err);
+    return lt_bind_answer(L, lt_whole_keep(lt_bind_whole(L), &err), &err);
 }
 
 /* file:free(): what was not kept is gone */

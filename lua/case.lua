@@ -40,7 +40,7 @@ local function array(c, name, n) return c.mine:add(fault.reach(lathe.array(name,
 -- Is the arg in the file? Then a holds it.
 local function load_from(job, p, a)
     local found, why = job.file:load(p.name, a, ctype.find(p.ctype).file, p.extents)
-    if found == nil then fault.usage(("%s: %s"):format(job.path, why)) end
+    if found == nil then fault.usage(("--in: %s: %s"):format(job.path, why)) end
     return found
 end
 
@@ -160,7 +160,7 @@ function case.check_names(family, file, path)
     for _, row in ipairs(family.args) do known[row[1]] = true end
     for _, name in ipairs(file:names()) do
         if not known[name] then
-            fault.usage(("%s: tensor '%s' is no arg of %s"):format(path, name, family.name))
+            fault.usage(("--in: %s: tensor '%s' is no arg of %s"):format(path, name, family.name))
         end
     end
 end

@@ -71,7 +71,7 @@ function choice.served(family, s)
     local served, why = family.serves(s)
     if served then served, why = param.args(family, s) end
     if served then return true end
-    return nil, why
+    return nil, why or "its family gives no reason"
 end
 
 -- The shape of such words, which the family must serve.

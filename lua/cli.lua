@@ -10,6 +10,8 @@ local COMMANDS <const> = {  -- in the order of a first visit; lua/cmd/NAME.lua e
     "config",
 }
 
+local MINUS <const> = "a value that begins with - is written --option=-1; numbers are 0 or more"
+
 local EPILOG <const> = [[
 A shape is a word for each size: M=2 N=4096 K=11264. Settings are LATHE_* variables: `lathe config`.
 Exit codes: 0, 1 a check failed, 2 a wrong command line or input, 3 a device error.]]
@@ -44,7 +46,7 @@ local function refuse(words, commands, message)
     local happened, tip = message:match("^(.-)\n(Did you mean .*)$")
     local command
     for _, word in ipairs(words) do command = command or commands[word] and word end
-    local hint = tip and tip:gsub("^D", "d")
+    local hint = message:find("^unknown option '%-%d") and MINUS or tip and tip:gsub("^D", "d")
         or ("`lathe %s--help` shows what there is"):format(command and command .. " " or "")
     fault.usage(("%s: %s (%s)"):format(command or "command line", happened or message, hint))
 end

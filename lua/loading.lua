@@ -11,6 +11,7 @@ local progress = require("lua.progress")
 local rank = require("lua.rank")
 local recipe = require("lua.model.recipe")
 local session = require("lua.session")
+local tokenizer = require("lua.tokenizer")
 
 local loading = {}
 
@@ -37,12 +38,30 @@ local function played(options)
     return arch_name, choice.number("--as", sms, 1)
 end
 
--- The session of the options, with room for so many tokens.
-function loading.open(options, capacity)
+-- The tokenizer of the model's folder; says what its file asks for and is not done.
+function loading.tokenizer(options)
+    local tok, notes = tokenizer.open(options.model .. "/tokenizer.json")
+    for _, note in ipairs(notes) do lathe.debug(0, "tokenizer.json: " .. note) end
+    return tok
+end
+
+-- Refuses ids that the model does not have.
+function loading.check_ids(command, ids, vocab)
+    for _, id in ipairs(ids) do
+        if id >= vocab then
+            fault.usage(("%s: %d is no token of the model (it has %d)"):format(command, id, vocab))
+        end
+    end
+end
+
+-- The session of the options. room_of(config): the tokens that it has room for, once what they
+-- are for is known to fit the model.
+function loading.open(options, room_of)
     local formats = fault.expect(recipe.find(options.recipe))
     local shown <close> = progress.new()
     local start = lathe.now_us()
     local found = rank.take(options, ask.checkpoint(options.model))  -- while the device opens
+    local capacity = room_of(found.config)
     local target = ask.know(place.open(options.device, nil, played(options)), options)
     local s = session.open({
         target = target, found = found,

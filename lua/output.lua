@@ -27,6 +27,9 @@ end
 
 function output:write(text) check(self, self.file:write(text)) end
 
+-- rows: what lathe.write_tensors takes.
+function output:write_tensors(rows) check(self, lathe.write_tensors(self.file, rows)) end
+
 -- Now the file is there; not where a write has failed.
 function output:keep()
     local file = self.file

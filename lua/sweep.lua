@@ -121,7 +121,8 @@ local function check_kernel(target, job, placed, kernel, options)
         check.add(sum, result)
         if i == 1 and not options.all then sum.us = launch_us(run, result) end
         if i == 1 and options.output and not result.failed then
-            fault.expect(lathe.write_tensors(options.output, each.case:rows(run.got)))
+            options.output:write_tensors(each.case:rows(run.got))
+            options.output:keep()
         end
     end
     return sum
@@ -129,7 +130,8 @@ end
 
 local function input_file(options, job)
     if not options.input then return nil end
-    local file = fault.expect(lathe.tensors(options.input))
+    local file, why = lathe.tensors(options.input)
+    if not file then fault.usage("--in: " .. why) end
     case.check_names(job.family, file, options.input)
     return file
 end
@@ -201,7 +203,8 @@ local SHAPE_COLUMNS <const> = {
     { "ulp", "worst error", format = error_cell }, { "failed", "failed" },
 }
 
--- Columns and outcome of all jobs on target. options: all, knobs, seed, input, output.
+-- Columns and outcome of all jobs on target. options: all, knobs, seed, input (a path), output
+-- (output.open).
 function sweep.run(options, target, jobs)
     local outcome = sweep.outcome()
     local shown <close> = progress.new()

@@ -250,6 +250,13 @@ function tokenizer.parse(text)
     return t, notes_of(file)
 end
 
+-- The ids of a text that a user gave; subject: where.
+function tokenizer.encode(t, subject, text)
+    local ids, why = t:encode(text)
+    if not ids then fault.usage(("%s: %s"):format(subject, why)) end
+    return ids
+end
+
 function tokenizer.open(path) return tokenizer.parse(input.read("tokenizer", path)) end
 
 return tokenizer

@@ -1,6 +1,5 @@
-/* tensor_write.c: a safetensors file that appears whole or not at all. */
+/* tensor_write.c: the bytes of a safetensors file. */
 #include "tensor.h"
-#include "whole.h"
 
 #include <string.h>
 
@@ -71,17 +70,14 @@ static int write_file(lt_whole *w, lt_span header, const lt_tensor *list, size_t
         return -1;
     for (size_t i = 0; i < count; i++)
         if (lt_whole_write(w, list[i].data, err)) return -1;
-    return lt_whole_keep(w, err);
+    return 0;
 }
 
-int lt_tensors_write(const char *path, const lt_tensor *list, size_t count, lt_err *err)
+int lt_tensors_write(lt_whole *w, const lt_tensor *list, size_t count, lt_err *err)
 {
     lt_bytes header = {0};
-    lt_whole w = {0};
-    int failed = put_header(&header, list, count, err) ? lt_wrap(err, "%s", path) : 0;
-    failed = failed || lt_whole_open(&w, path, err) ||
-             write_file(&w, lt_bytes_view(&header), list, count, err);
-    lt_whole_clear(&w);
+    int failed = put_header(&header, list, count, err) ? lt_wrap(err, "%s", w->path) : 0;
+    failed = failed || write_file(w, lt_bytes_view(&header), list, count, err);
     lt_bytes_clear(&header);
     return failed ? -1 : 0;
 }

@@ -275,8 +275,8 @@ int lt_tokenizer_decode(const lt_tokenizer *t, const int32_t *ids, size_t count,
 
 int lt_tokenizer_push(const lt_tokenizer *t, lt_utf8_stream *s, int id, lt_bytes *out, lt_err *err)
 {
-    lt_span bytes;
-    if (lt_tokenizer_bytes(t, id, &bytes, err)) return -1;
+    lt_span bytes = {"\xff", 1}; /* no character has it */
+    if (lt_vocabulary_has(t->vocabulary, id)) bytes = lt_vocabulary_bytes(t->vocabulary, id);
     return lt_tokenizer_is_special(t, id) ? 0 : lt_utf8_push(s, bytes, out, err);
 }
 

@@ -64,7 +64,8 @@ int lt_tokenizer_bytes(const lt_tokenizer *t, int id, lt_span *out, lt_err *err)
 /* Appends the bytes of all ids. */
 int lt_tokenizer_decode(const lt_tokenizer *t, const int32_t *ids, size_t count, lt_bytes *out,
                         lt_err *err);
-/* Appends the characters that id completes; nothing for a special token. */
+/* Appends the characters that id completes; nothing for a special token, U+FFFD for an id that is
+ * none: a model may have more tokens than its tokenizer. */
 int lt_tokenizer_push(const lt_tokenizer *t, lt_utf8_stream *s, int id, lt_bytes *out, lt_err *err);
 
 int lt_tokenizer_count(const lt_tokenizer *t); /* the largest id + 1 */

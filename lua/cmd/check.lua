@@ -2,6 +2,7 @@
 local bits = require("lua.bits")
 local choice = require("lua.choice")
 local fault = require("lua.fault")
+local output = require("lua.output")
 local place = require("lua.place")
 local report = require("lua.report")
 local sweep = require("lua.sweep")
@@ -71,6 +72,8 @@ function check.run(options)
     options.seed = choice.number("--seed", options.seed, 0)
     local families = choice.catalog()
     if options.family then choice.family(families, options.family) end
+    local out <close> = options.output and output.open("--out", options.output)
+    options.output = out
     local columns, outcome
     if options.bits then
         columns, outcome = bits.run(options, families, jobs_of(options, families))

@@ -35,8 +35,8 @@ local function read_texts(options)
         fault.usage("eval: --file or --ids is needed, one of them")
     end
     if options.ids then return read_ids(options.ids) end
-    local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    return { tok:encode(input.read("--file", options.file)) }
+    local tok = loading.tokenizer(options)
+    return { tokenizer.encode(tok, "--file", input.read("--file", options.file)) }
 end
 
 -- The windows of texts: { ids, from, count }: count predictions, the first one from ids[from].
@@ -51,16 +51,6 @@ local function windows_of(texts)
     end
     if predictions == 0 then fault.usage("eval: a text of two tokens or more is needed") end
     return list, predictions
-end
-
-local function check_ids(texts, vocab)
-    for _, ids in ipairs(texts) do
-        for _, id in ipairs(ids) do
-            if id >= vocab then
-                fault.usage(("eval: %d is no token of the model (it has %d)"):format(id, vocab))
-            end
-        end
-    end
 end
 
 -- The sum of -log p over a window's predictions, and how many these are: tokens that the rank has
@@ -121,8 +111,10 @@ function eval.run(options)
     lathe.open_ahead()
     local texts = read_texts(options)
     local list, predictions = windows_of(texts)
-    local s = loading.open(options, WINDOW)
-    check_ids(texts, s.found.config.vocab)
+    local s = loading.open(options, function(config)
+        for _, ids in ipairs(texts) do loading.check_ids("eval", ids, config.vocab) end
+        return WINDOW
+    end)
     local start = lathe.now_us()
     local nats, counted, windows = run_windows(s, list, predictions)
     if counted == 0 then fault.usage(none_counted(s)) end

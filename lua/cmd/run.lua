@@ -35,7 +35,7 @@ local function printer(options, tok)
     local stream = tok:stream()
     return {
         push = function(_, id)
-            io.stdout:write((stream:push(id)))
+            io.stdout:write((fault.reach(stream:push(id))))
             io.stdout:flush()
         end,
         finish = function() io.stdout:write(stream:finish() or "", "\n") end,
@@ -66,9 +66,29 @@ local TEXT <const> = {
 
 -- The prompt's ids; a model needs one at least.
 local function encode(options, tok, config)
-    local ids = tok:encode(options.prompt)
+    local ids = tokenizer.encode(tok, "--prompt", options.prompt)
     if #ids == 0 then ids[1] = config.bos[1] or tok:find("<|endoftext|>") or 0 end
+    loading.check_ids("run", ids, config.vocab)
     return ids
+end
+
+-- The tokens that there is to be room for, of a prompt of so many and a model's positions.
+local function room_of(options, words, positions)
+    local room = options.room
+    if not room then
+        if options.most <= positions - words then return words + options.most end
+        fault.usage(("-n: %d tokens behind %d of the prompt are asked for, the model has %d "
+            .. "positions"):format(options.most, words, positions))
+    end
+    if room > positions then
+        fault.usage(("--context: %d tokens are asked for, the model has %d positions"):format(
+            room, positions))
+    end
+    if words > room then
+        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
+            words, room))
+    end
+    return room
 end
 
 local function watch(options, s, hashes)
@@ -119,14 +139,12 @@ function run.run(options)
     read_numbers(options)
     local hashes <close> = options.hashes and output.open("--hashes", options.hashes)
     lathe.open_ahead()
-    local tok = tokenizer.open(options.model .. "/tokenizer.json")
-    local words = math.max(1, #tok:encode(options.prompt))
-    local s = loading.open(options, options.room or words + options.most)
-    local ids = encode(options, tok, s.found.config)
-    if #ids > s.capacity then
-        fault.usage(("--context: the prompt has %d tokens, there is room for %d"):format(
-            #ids, s.capacity))
-    end
+    local tok = loading.tokenizer(options)
+    local ids
+    local s = loading.open(options, function(config)
+        ids = encode(options, tok, config)
+        return room_of(options, #ids, config.positions)
+    end)
     local ended = watch(options, s, hashes)
     local text <close> = setmetatable({
         session = s, out = printer(options, tok), hashes = hashes, began = began, prompt = #ids,

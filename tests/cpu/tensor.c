@@ -299,6 +299,15 @@ static int count_files(void)
     return n;
 }
 
+static int write_file(const char *to, const lt_tensor *list, size_t count, lt_err *err)
+{
+    lt_whole w;
+    const int failed = lt_whole_open(&w, to, err) || lt_tensors_write(&w, list, count, err) ||
+                       lt_whole_keep(&w, err);
+    lt_whole_clear(&w);
+    return failed ? -1 : 0;
+}
+
 static void what_is_written_is_read_back(void **state)
 {
     (void)state;
@@ -310,7 +319,7 @@ static void what_is_written_is_read_back(void **state)
         {.name = "x\"\\\n", .dtype = "F32", .rank = 2, .shape = {2, 3}, .data = {x, sizeof x}},
         {.name = "none", .dtype = "F32", .rank = 1, .shape = {0}, .data = {NULL, 0}},
     };
-    assert_int_equal(lt_tensors_write(path, list, 3, &err), 0);
+    assert_int_equal(write_file(path, list, 3, &err), 0);
     assert_int_equal(count_files(), 1);
     lt_tensors *t = accepted();
     const lt_tensor *got = lt_tensors_find(t, "x\"\\\n");
@@ -330,20 +339,20 @@ static void what_cannot_be_written_leaves_the_old_file(void **state)
     const lt_tensor good = {.name = "b", .dtype = "U8", .rank = 1, .shape = {4}, .data = {b, 4}};
     const lt_tensor twice[2] = {good, good};
     lt_tensor wrong = good;
-    assert_int_equal(lt_tensors_write(path, &good, 1, &err), 0);
+    assert_int_equal(write_file(path, &good, 1, &err), 0);
     wrong.shape[0] = 5;
-    assert_int_equal(lt_tensors_write(path, &wrong, 1, &err), -1);
+    assert_int_equal(write_file(path, &wrong, 1, &err), -1);
     assert_non_null(strstr(err.text, "has 4 bytes, its dtype and shape need 5"));
     wrong.dtype = "F33";
-    assert_int_equal(lt_tensors_write(path, &wrong, 1, &err), -1);
-    assert_int_equal(lt_tensors_write(path, twice, 2, &err), -1);
+    assert_int_equal(write_file(path, &wrong, 1, &err), -1);
+    assert_int_equal(write_file(path, twice, 2, &err), -1);
     assert_non_null(strstr(err.text, "is there twice"));
-    assert_int_equal(lt_tensors_write("/dev/null/t", &good, 1, &err), -1);
+    assert_int_equal(write_file("/dev/null/t", &good, 1, &err), -1);
     assert_non_null(strstr(err.text, "/dev/null/t: cannot be made"));
     char inner[320];
     snprintf(inner, sizeof inner, "%s/inner", folder);
     assert_int_equal(mkdir(inner, 0700), 0);
-    assert_int_equal(lt_tensors_write(inner, &good, 1, &err), -1); /* a folder is in the way */
+    assert_int_equal(write_file(inner, &good, 1, &err), -1); /* a folder is in the way */
     assert_int_equal(count_files(), 2);
     assert_int_equal(rmdir(inner), 0);
     lt_tensors_close(accepted());

@@ -48,7 +48,10 @@ static int remove_folder(void **state)
 static void write_file(const char *name, const lt_tensor *list, size_t count)
 {
     lt_err err = {{0}};
-    if (lt_tensors_write(path_of(name), list, count, &err)) fail_msg("%s", err.text);
+    lt_whole w;
+    if (lt_whole_open(&w, path_of(name), &err) || lt_tensors_write(&w, list, count, &err) ||
+        lt_whole_keep(&w, &err))
+        fail_msg("%s", err.text);
 }
 
 /* A header as it is, and data that count up: for places that our own writer never makes. */

@@ -45,6 +45,9 @@ local WRONG <const> = {
     { "gen", "gen: missing argument 'family'" },
     { "gen " .. GEMV .. " --frob", "gen: unknown option '--frob'" },
     { "gen " .. GEMV .. " --arhc x", "gen: unknown option '--arhc' (did you mean '--arch'?)" },
+    { "run --model tests/tiny --seed -12",
+        "run: unknown option '-1' (a value that begins with - is written --option=-1; numbers" },
+    { "run --model tests/tiny --seed=-1", "--seed: '-1' is not a number of 0 or more" },
     { "gen " .. GEMV .. " --arch", "gen: option '--arch' requires an argument" },
     { "config extra", "config: too many arguments" },
     { "cache", "cache: missing argument 'action'" },
@@ -97,9 +100,9 @@ local WRONG <const> = {
     { "check " .. GEMV .. " --bits --arch sm_121a", "check: --bits compares what the GPU runs" },
     { "check " .. GEMV .. " --real", "check: --real adds the model's shapes" },
     { "check " .. GEMV .. " --seed x", "--seed: 'x' is not a number" },
-    { "check " .. GEMV .. " --in /dev/null", "/dev/null: is not a file" },
-    { "check " .. GEMV .. " --in nowhere", "nowhere: cannot be opened: No such file" },
-    { "check " .. GEMV .. " --out /dev/null/x", "/dev/null/x: cannot be made" },
+    { "check " .. GEMV .. " --in /dev/null", "--in: /dev/null: is not a file" },
+    { "check " .. GEMV .. " --in nowhere", "--in: nowhere: cannot be opened: No such file" },
+    { "check " .. GEMV .. " --out /dev/null/x", "--out: /dev/null/x: cannot be made" },
     -- why
     { "why w8a8_gemv", "'w8a8_gemv' is not a kernel's name (<family>__<shape>__<variant>)" },
     { "why w9__m1__x1", "kernel w9__m1__x1: unknown family 'w9'" },
@@ -270,9 +273,16 @@ describe("the command line", function()
     end)
 
     it("says that stdout cannot be written", function()
-        local _, err, code = lathe("families >/dev/full")
-        assert.equal(3, code)
-        assert.truthy(err:find("stdout: cannot be written", 1, true))
+        for _, words in ipairs({ "families", "--version", "--help", "gen --help" }) do
+            local _, err, code = lathe(words .. " >/dev/full")
+            assert.equal(3, code, words)
+            assert.truthy(err:find("stdout: cannot be written", 1, true))
+        end
+    end)
+
+    it("says that the file of --out cannot be written", function()
+        refused("check " .. GEMV .. " --out /dev/full",
+            "--out: /dev/full: cannot be written: No space left on device", nil, 3)
     end)
 end)
 
@@ -285,6 +295,13 @@ describe("an author", function()
                 root .. (case[4] and " LATHE_DEBUG=1" or ""))
         end)
     end
+
+    it("who gives no reason why a shape is not served is said to give none", function()
+        local silent = instead("serves = function() return true end",
+            "serves = function(s) return s.M < 3 end")
+        refused("check w8a8_act_quant M=3 K=704",
+            "m3_k704 is not served: its family gives no reason", other_root({ [QUANT] = silent }))
+    end)
 end)
 
 describe("lathe gen", function()

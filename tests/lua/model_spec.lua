@@ -133,6 +133,16 @@ describe("lathe run", function()
         assert.truthy(utf8.len(out), out)
     end)
 
+    it("writes a mark for a token that the tokenizer does not have", function()
+        local file, count = read("tests/tiny/tokenizer.json"):gsub('"\u{120}":%s*32,', "")
+        assert.equal(1, count)
+        local folder = model_with({ ["tokenizer.json"] = file })
+        local words = "run --prompt ROMEO: -n 4 --model "
+        local out, err, code = lathe(words .. folder)
+        assert.equal(0, code, err)
+        assert.equal(lathe(words .. "tests/tiny"):gsub("I ", "I\u{fffd}"), out)
+    end)
+
     it("stops at logits that are no numbers and names the operator that made the first", function()
         local name = "model.language_model.layers.2.self_attn.o_proj.weight"
         local folder = model_with({ ["model.safetensors"] = broken_weights(name) })
@@ -172,6 +182,20 @@ describe("lathe run", function()
         refused(start .. "--chunk 17", "--chunk: 1 to 16 rows")
         refused(start .. "--dump layer9.mlp", "--dump: 'layer9.mlp' is no site (as layer3.mlp")
         refused(start .. "--recipe best", "recipe 'best': no such name")
+        refused("run --model tests/tiny --prompt 'a\xff'",
+            "--prompt: text: is not UTF-8 at byte 1")
+        refused(start .. "-n 9223372036854775807", "-n: 9223372036854775807 tokens behind 1 of the "
+            .. "prompt are asked for, the model has 4096 positions")
+        refused(start .. "-n 4096", "-n: 4096 tokens behind 1 of the prompt are asked for")
+        refused(start .. "--context 4097",
+            "--context: 4097 tokens are asked for, the model has 4096 positions")
+        refused("run --model tests/tiny --prompt abc --context 2",
+            "--context: the prompt has 3 tokens, there is room for 2")
+        local file, count = read("tests/tiny/tokenizer.json"):gsub('"id": 257,', '"id": 5000,')
+        assert.equal(1, count)
+        refused("run --prompt 'a<|reserved_0|>' --model "
+            .. model_with({ ["tokenizer.json"] = file }),
+            "run: 5000 is no token of the model (it has 320)")
         refused("run --model /nowhere --hashes /nowhere/h",
             "--hashes: /nowhere/h: cannot be made: No such file or directory")
     end)
@@ -195,9 +219,26 @@ describe("lathe eval", function()
         assert.equal(nats, tonumber(text:match('"nats":([%d.]+)')))
     end)
 
+    it("says, as run does, what the tokenizer's file asks for and is not done", function()
+        local file, count = read("tests/tiny/tokenizer.json"):gsub('"post_processor": null',
+            '"post_processor": {"type": "TemplateProcessing"}')
+        assert.equal(1, count)
+        write(SCRATCH .. "/two", "ab")
+        local folder = model_with({ ["tokenizer.json"] = file })
+        for _, words in ipairs({ "eval --file " .. SCRATCH .. "/two", "run --prompt a -n 1" }) do
+            local _, err, code = lathe(words .. " --model " .. folder)
+            assert.equal(0, code, err)
+            assert.truthy(err:find("lathe: tokenizer.json: post_processor TemplateProcessing: is "
+                .. "not applied, nothing is put around a text\n", 1, true), err)
+        end
+    end)
+
     it("refuses what is no text", function()
         write(SCRATCH .. "/one", "7\n320 1\n")
         refused("eval --model tests/tiny", "--file or --ids is needed")
+        write(SCRATCH .. "/bad", "a\xffb")
+        refused("eval --model tests/tiny --file " .. SCRATCH .. "/bad",
+            "--file: text: is not UTF-8 at byte 1")
         refused("eval --model tests/tiny --file nowhere", "--file: nowhere: No such file")
         refused("eval --model tests/tiny --ids " .. SCRATCH .. "/one",
             "eval: 320 is no token of the model (it has 320)")
