@@ -26,23 +26,26 @@ typedef struct {
     void **calls;
 } module;
 
-/* No quotes of a locale in messages. The same floats as libtcc's: no contraction, no reordering.
- * One call an access, none a function; what a copy touches is told by memmove, which must stay a
- * call. A null pointer is an address like others, and a call of the kernel has effects: else gcc
- * leaves out the kernel that is sure to fault. */
+/* No quotes of a locale in messages, and no names of options. What the program or the C library has
+ * is no kernel's to call, declared or not. The same floats as libtcc's: no contraction, no
+ * reordering. One call an access, none a function; what a copy touches is told by memmove, which
+ * must stay a call. A null pointer is an address like others, and a call of the kernel has effects:
+ * else gcc leaves out the kernel that is sure to fault. */
 static const char *const compile_words[] = {"env",
                                             "LC_ALL=C",
                                             "gcc",
                                             "-x",
                                             "c",
                                             "-std=gnu11",
-                                            "-w",
+                                            "-Werror=implicit-function-declaration",
+                                            "-fno-diagnostics-show-option",
                                             "-O1",
                                             "-g1",
                                             "-pipe",
                                             "-shared",
                                             "-fPIC",
                                             "-nostdlib",
+                                            "-Wl,-z,defs",
                                             "-fvisibility=hidden",
                                             "-fsanitize=thread",
                                             "--param",
@@ -164,6 +167,8 @@ static int report_errors(int log, lt_err *err)
     char said[4096];
     const ssize_t n = pread(log, said, sizeof said - 1, 0);
     said[n > 0 ? n : 0] = 0;
+    const char *missing = strstr(said, "undefined reference to ");
+    if (missing) return lt_fail(err, "gcc: %.*s", (int)strcspn(missing, "\n"), missing);
     char *kind = strstr(said, "error: ");
     if (!kind) return lt_fail(err, "gcc: it does not compile: %.200s", said);
     char *line = kind, *text = kind + 7;

@@ -583,6 +583,12 @@ static void a_text_that_does_not_compile_is_refused_with_its_line(void **state)
         kernel_load(dev, "k", "LT_KERNEL(1) k(float *y) {\n y[0] = oops;\n}", "y!", 90, &k, &err),
         -1);
     assert_string_equal(err.text, "t.cut:2: 'oops' undeclared (first use in this function)");
+    assert_int_equal(
+        kernel_load(dev, "k", "LT_KERNEL(1) k(float *y) {\n exit(0);\n}", "y!", 90, &k, &err), -1);
+    assert_string_equal(err.text, "t.cut:2: implicit declaration of function 'exit'");
+    const char *declared = "void exit(int);\nLT_KERNEL(1) k(float *y) {\n exit(0);\n}";
+    assert_int_equal(kernel_load(dev, "k", declared, "y!", 90, &k, &err), -1);
+    assert_string_equal(err.text, "gcc: undefined reference to `exit'");
     dev->ops->close(dev);
 }
 
