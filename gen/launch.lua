@@ -14,6 +14,9 @@ local function is_count(x, least) return math.type(x) == "integer" and x >= leas
 -- { x, y, z }, or nil and a sentence.
 local function grid_of(raw)
     local given = type(raw) == "table" and raw or { raw }
+    if #given > #MOST_BLOCKS then
+        return nil, ("grid has %d sizes, at most %d"):format(#given, #MOST_BLOCKS)
+    end
     local grid = {}
     for i, most in ipairs(MOST_BLOCKS) do
         local n = given[i] or i > 1 and 1 or raw

@@ -78,6 +78,25 @@ function sample.measure(family, ctype)
     return "bits"
 end
 
+local function extent_text(extent) return type(extent) == "function" and "?" or extent end
+
+-- What a family's C reference is written for: "M K; y bf16 M,K out near; x bf16 M,K". Of an extent
+-- that is a function it only says that it is one.
+function sample.signature(family)
+    local list = { table.concat(family.shape, " ") }
+    for _, row in ipairs(family.args) do
+        local extents = {}
+        for i, extent in ipairs(row[3]) do extents[i] = extent_text(extent) end
+        local words = { row[1], row[2], table.concat(extents, ",") }
+        if row.out or row.inout then
+            words[4] = row.out and "out" or "inout"
+            words[5] = sample.measure(family, row[2]) == "bits" and "bits" or "near"
+        end
+        list[#list + 1] = table.concat(words, " ")
+    end
+    return table.concat(list, "; ")
+end
+
 local function shape_fault(family, s)
     if type(s) ~= "table" then return "a shape is a table, got " .. message.describe(s) end
     local wrong = shape.fault(family.shape, s)

@@ -155,6 +155,17 @@ local function run(path, source, names, out)
     chunk(add_plain, add_text, fill_hole)
 end
 
+-- A compiler would take it for the end of the text, or pass over it.
+local function check_bytes(pieces)
+    for _, each in ipairs(pieces) do
+        local at = each.text:find("\0", 1, true)
+        if at then
+            local _, lines = each.text:sub(1, at):gsub("\n", "")
+            error(("%s:%d: a zero byte"):format(each.file, each.line + lines), 0)
+        end
+    end
+end
+
 -- The pieces of the template `source`. env: names that it sees besides the common ones;
 -- opts.read(path) gives a lib's text or nil. A mistake is an error "path:line: ".
 function template.render(path, source, env, opts)
@@ -169,6 +180,7 @@ function template.render(path, source, env, opts)
     end
     lib_names = order.merged(COMMON, { use = use })
     run(path, source, template.sealed(order.merged(lib_names, env), ""), out)
+    check_bytes(out)
     return out
 end
 

@@ -222,27 +222,40 @@ static const lt_reference *find_reference(const char *family)
     return NULL;
 }
 
-/* reference(family, sizes, arrays): runs the C reference */
+/* The reference that was built for such a family; NULL: none. */
+static const lt_reference *match_reference(const char *family, const char *signature, lt_err *err)
+{
+    const lt_reference *r = find_reference(family);
+    if (!r)
+        lt_fail(err, "family %s: has no reference in this program (build it with families/%s.c)",
+                family, family);
+    else if (strcmp(r->signature, signature)) {
+        lt_fail(err,
+                "family %s: its sizes and args are not those that this program's reference was "
+                "built for (build it again)",
+                family);
+        r = NULL;
+    }
+    return r;
+}
+
+/* reference(family, signature, sizes, arrays): runs the C reference */
 static int run_reference(lua_State *L)
 {
     lt_err err = {{0}};
     int64_t shape[MAX_SIZES] = {0};
     void *args[MAX_POINTERS] = {0};
-    const char *family = luaL_checkstring(L, 1);
-    const lua_Integer sizes = luaL_len(L, 2), pointers = luaL_len(L, 3);
+    const lua_Integer sizes = luaL_len(L, 3), pointers = luaL_len(L, 4);
     if (sizes > MAX_SIZES || pointers > MAX_POINTERS) return luaL_error(L, "too many arguments");
-    const lt_reference *reference = find_reference(family);
-    if (!reference) {
-        lt_fail(&err, "family %s: has no reference in this program (build it with families/%s.c)",
-                family, family);
-        return lt_bind_fail(L, &err);
-    }
+    const lt_reference *reference =
+        match_reference(luaL_checkstring(L, 1), luaL_checkstring(L, 2), &err);
+    if (!reference) return lt_bind_fail(L, &err);
     for (lua_Integer i = 0; i < sizes; i++) {
-        lua_geti(L, 2, i + 1);
+        lua_geti(L, 3, i + 1);
         shape[i] = luaL_checkinteger(L, -1);
     }
     for (lua_Integer i = 0; i < pointers; i++) {
-        lua_geti(L, 3, i + 1);
+        lua_geti(L, 4, i + 1);
         args[i] = lt_bind_array(L, -1)->data;
         lua_pop(L, 1);
     }

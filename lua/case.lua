@@ -122,7 +122,7 @@ local function prepare(c, job)
         end
     end
     for i, size in ipairs(c.family.shape) do sizes[i] = c.shape[size] end
-    fault.expect(lathe.reference(c.family.name, sizes, pointers))
+    fault.expect(lathe.reference(c.family.name, sample.signature(c.family), sizes, pointers))
 end
 
 -- job: family, shape, seed, integers (small ones in every input), file (tensors, or nil), its path.

@@ -24,7 +24,7 @@ local HEADER <const> = [[
  * start with what the kernel finds. */
 typedef void (*lt_reference_fn)(const int64_t *shape, void **args);
 typedef struct {
-    const char *family;
+    const char *family, *signature; /* sample.signature of gen/sample.lua */
     lt_reference_fn run;
 } lt_reference;
 extern const lt_reference lt_references[];
@@ -101,7 +101,8 @@ local function main(outdir, ...)
     header[#header + 1] = "#endif\n"
     source[#source + 1] = "const lt_reference lt_references[] = {\n"
     for _, fam in ipairs(families) do
-        source[#source + 1] = ('    {"%s", run_%s},\n'):format(fam.name, symbol(fam))
+        source[#source + 1] = ('    {"%s", "%s", run_%s},\n'):format(
+            fam.name, sample.signature(fam), symbol(fam))
     end
     source[#source + 1] = FOOTER
     write(outdir .. "/reference.h", header)

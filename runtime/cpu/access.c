@@ -45,28 +45,47 @@ static _Noreturn void report(const access *a, lt_finding finding, size_t at, lt_
     end_launch(e);
 }
 
-/* Outside of what it meant: the same fault as at a guard page, to the byte and on both sides. */
-static void check_bounds(const access *a, const char *data, size_t bytes)
+/* The same fault as at a guard page. */
+static _Noreturn void end_outside(const access *a, const char *address)
 {
     lt_emulator *e = a->thread->emu;
-    const char *end = data + bytes;
-    if (a->p >= data && a->p + a->bytes <= end) return;
-    const bool starts_inside = a->p >= data && a->p < end;
     e->caught = (lt_caught){.signal = SIGSEGV,
                             .code = SEGV_ACCERR,
                             .write = a->writes,
-                            .address = starts_inside ? end : a->p,
+                            .address = address,
                             .pc = a->pc - 1};
     end_launch(e);
 }
 
+/* Is it inside of what it meant, to the byte and on both sides? */
+static void check_bounds(const access *a, const char *data, size_t bytes)
+{
+    const char *end = data + bytes;
+    if (a->p >= data && a->p + a->bytes <= end) return;
+    const bool starts_inside = a->p >= data && a->p < end;
+    end_outside(a, starts_inside ? end : a->p);
+}
+
+static bool is_in(const char *p, const void *first, size_t bytes)
+{
+    return (uintptr_t)p - (uintptr_t)first < bytes;
+}
+
+/* Is it neither a buffer's nor a shared array's, and yet the kernel's: a thread's stack, constants,
+ * what lt_entry is called with? */
+static bool is_own(const lt_emulator *e, const char *p)
+{
+    return lt_stacks_holds(&e->at->stacks, p) || is_in(p, e->kernel->code, e->kernel->code_bytes) ||
+           is_in(p, e->pointers, sizeof e->pointers) || is_in(p, e->arguments, sizeof e->arguments);
+}
+
 /* What a launch only reads may be a cache whose pages are read whole and filled one by one: it is
- * enough that somebody wrote some of it. False: nothing is known of these bytes, or their page lets
+ * enough that somebody wrote some of it. False: the bytes are the kernel's own, or their page lets
  * nobody touch them: that fault is named when it happens. */
 static bool find_place(const access *a, place *out)
 {
     const lt_emulator *e = a->thread->emu;
-    if (lt_stacks_holds(&e->at->stacks, a->p)) return false;
+    if (is_own(e, a->p)) return false;
     const lt_slot *s = lt_shared_find(e, a->p);
     if (s) {
         check_bounds(a, s->data, s->name ? s->bytes : 0);
@@ -75,7 +94,7 @@ static bool find_place(const access *a, place *out)
         return true;
     }
     const lt_cpu_buffer *b = lt_memory_find(e, a->p);
-    if (!b) return false;
+    if (!b) end_outside(a, a->p);
     check_bounds(a, b->data, b->base.bytes);
     if (!(b->protection & (a->writes ? PROT_WRITE : PROT_READ))) return false;
     const size_t at = (size_t)(a->p - b->data);

@@ -56,7 +56,7 @@ enum {
 typedef struct lt_cpu_buffer {
     lt_buffer base;
     lt_emulator *owner;
-    char *map, *data; /* map: guard page, pages, guard page */
+    char *map, *data; /* map: guard, pages, guard */
     size_t map_bytes;
     int protection; /* of the pages: PROT_READ, or with PROT_WRITE, or PROT_NONE */
     struct lt_cpu_buffer *next, **link;  /* all buffers; link: what points here */

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,23 +26,26 @@ typedef struct {
     void **calls;
 } module;
 
-/* No quotes of a locale in messages. The same floats as libtcc's: no contraction, no reordering.
- * One call an access, none a function; what a copy touches is told by memmove, which must stay a
- * call. A null pointer is an address like others, and a call of the kernel has effects: else gcc
- * leaves out the kernel that is sure to fault. */
+/* No quotes of a locale in messages, and no names of options. What the program or the C library has
+ * is no kernel's to call, declared or not. The same floats as libtcc's: no contraction, no
+ * reordering. One call an access, none a function; what a copy touches is told by memmove, which
+ * must stay a call. A null pointer is an address like others, and a call of the kernel has effects:
+ * else gcc leaves out the kernel that is sure to fault. */
 static const char *const compile_words[] = {"env",
                                             "LC_ALL=C",
                                             "gcc",
                                             "-x",
                                             "c",
                                             "-std=gnu11",
-                                            "-w",
+                                            "-Werror=implicit-function-declaration",
+                                            "-fno-diagnostics-show-option",
                                             "-O1",
                                             "-g1",
                                             "-pipe",
                                             "-shared",
                                             "-fPIC",
                                             "-nostdlib",
+                                            "-Wl,-z,defs",
                                             "-fvisibility=hidden",
                                             "-fsanitize=thread",
                                             "--param",
@@ -165,6 +167,8 @@ static int report_errors(int log, lt_err *err)
     char said[4096];
     const ssize_t n = pread(log, said, sizeof said - 1, 0);
     said[n > 0 ? n : 0] = 0;
+    const char *missing = strstr(said, "undefined reference to ");
+    if (missing) return lt_fail(err, "gcc: %.*s", (int)strcspn(missing, "\n"), missing);
     char *kind = strstr(said, "error: ");
     if (!kind) return lt_fail(err, "gcc: it does not compile: %.200s", said);
     char *line = kind, *text = kind + 7;
@@ -194,20 +198,32 @@ static int compile(int text, int library, lt_err *err)
 
 /* ---- code ---- */
 
+/* What a library that lies at `base` has of memory: all of its segments, statics too. */
+static size_t image_bytes(const char *base)
+{
+    const ElfW(Ehdr) *head = (const void *)base;
+    const ElfW(Phdr) *segments = (const void *)(base + head->e_phoff);
+    size_t end = 0;
+    for (int i = 0; i < head->e_phnum; i++) {
+        const ElfW(Phdr) *s = &segments[i];
+        if (s->p_type == PT_LOAD && s->p_vaddr + s->p_memsz > end) end = s->p_vaddr + s->p_memsz;
+    }
+    return end;
+}
+
 static int open_library(lt_cpu_kernel *k, lt_err *err)
 {
     char path[64];
     struct link_map *map;
-    struct stat st;
     name_file(k->library_file, path);
     k->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!k->library) return lt_fail(err, "gcc: %s", dlerror());
     const module *m = dlsym(k->library, "lt_module");
-    if (!m || dlinfo(k->library, RTLD_DI_LINKMAP, &map) || fstat(k->library_file, &st))
+    if (!m || dlinfo(k->library, RTLD_DI_LINKMAP, &map))
         return lt_fail(err, "gcc: the library has no lt_module");
     fill_jumps(lt_cpu_symbols, fill_jumps(lt_cpu_calls, 0, m->calls), m->calls);
     k->code = (char *)map->l_addr;
-    k->code_bytes = (size_t)st.st_size;
+    k->code_bytes = image_bytes(k->code);
     k->entry = m->entry;
     k->cur = m->cur;
     if (k->code_bytes > LT_CODE_BYTES)

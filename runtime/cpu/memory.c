@@ -1,5 +1,5 @@
-/* memory.c: buffers. Each has pages of its own between two guard pages; its data end at the second
- * (or, played left, begin at the first), the rest of the pages is filled and looked at after a
+/* memory.c: buffers. Each has pages of its own between two guards; its data end at the second (or,
+ * played left, begin at the first), the rest of the pages is filled and looked at after a
  * launch. The pages can be written only by the host and by a launch that declares it. */
 #include "calls.h"
 
@@ -8,15 +8,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* What an index that is wrong by some rows does not jump over; it costs address space alone. */
+enum { GUARD = 1 << 20 };
+
 static size_t inner_bytes(const lt_cpu_buffer *b)
 {
-    return b->map_bytes - (size_t)2 * LT_PAGE;
+    return b->map_bytes - (size_t)2 * GUARD;
 }
 
 static int protect(lt_cpu_buffer *b, int protection, lt_err *err)
 {
     if (b->protection == protection) return 0;
-    if (mprotect(b->map + LT_PAGE, inner_bytes(b), protection))
+    if (mprotect(b->map + GUARD, inner_bytes(b), protection))
         return lt_fail(err, "cpu: the system refuses to protect a buffer of %zu bytes",
                        b->base.bytes);
     b->protection = protection;
@@ -34,11 +37,11 @@ static int map_pages(lt_cpu_buffer *b, size_t bytes, bool left, lt_err *err)
 {
     if (bytes > SIZE_MAX / 2) return lt_fail(err, "cpu: no memory for %zu bytes", bytes);
     const size_t inner = bytes ? (bytes + LT_PAGE - 1) / LT_PAGE * LT_PAGE : LT_PAGE;
-    void *p = mmap(NULL, inner + 2 * LT_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, inner + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return lt_fail(err, "cpu: no memory for %zu bytes", bytes);
     b->map = p;
-    b->map_bytes = inner + 2 * LT_PAGE;
-    b->data = b->map + LT_PAGE + (left ? 0 : inner - (bytes + 15) / 16 * 16);
+    b->map_bytes = inner + 2 * GUARD;
+    b->data = b->map + GUARD + (left ? 0 : inner - (bytes + 15) / 16 * 16);
     b->base.bytes = bytes;
     b->protection = PROT_NONE;
     return 0;
@@ -59,7 +62,7 @@ int lt_memory_alloc(lt_emulator *e, size_t bytes, lt_cpu_buffer **out, lt_err *e
         release(b);
         return -1;
     }
-    memset(b->map + LT_PAGE, LT_FILL, inner_bytes(b));
+    memset(b->map + GUARD, LT_FILL, inner_bytes(b));
     b->owner = e;
     b->next = e->buffers;
     b->link = &e->buffers;
@@ -157,7 +160,7 @@ void lt_memory_end(lt_emulator *e)
     for (int i = 0; i < k->param_count; i++) {
         lt_cpu_buffer *b = argument(e, i);
         if (!k->params[i].out) continue;
-        char *first = b->map + LT_PAGE, *last = first + inner_bytes(b);
+        char *first = b->map + GUARD, *last = first + inner_bytes(b);
         const bool before = !lt_memory_is_filled(first, b->data);
         if (!before && lt_memory_is_filled(b->data + b->base.bytes, last)) continue;
         memset(first, LT_FILL, (size_t)(b->data - first));

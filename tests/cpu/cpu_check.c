@@ -326,6 +326,12 @@ static const defect more[] = {
      "LT_DYN_SHARED(float, d);\nif (threadIdx.x < 64) d[threadIdx.x] = 1;",
      .message = "3: block 0, thread 64: writes byte 256 of shared 'dynamic', which has 256",
      .shared = 256},
+    {"a read a MiB past the end", SIGNAL, 32, "\ny[threadIdx.x] = x[threadIdx.x + 262240];",
+     "\ny[threadIdx.x] = x[threadIdx.x];",
+     .message = "3: block 0, thread 0: reads byte 1048960 of 'x', which has 512"},
+    {"a write a MiB in front of the start", SIGNAL, 32, "\ny[(int)threadIdx.x - 262144] = 1;",
+     "\ny[threadIdx.x] = 1;",
+     .message = "3: block 0, thread 0: writes byte -1048576 of 'y', which has 512"},
 };
 
 static lt_device *open_device(lt_play play)
@@ -520,6 +526,35 @@ static void a_device_goes_on_after_a_finding(void **state)
     end_pair(&p);
 }
 
+static void what_belongs_to_the_host_is_no_buffer(void **state)
+{
+    (void)state;
+    static float mine[32];
+    char text[200], want[200];
+    pair p;
+    snprintf(text, sizeof text,
+             "LT_KERNEL(32) k(const float *x, float *y) {\n *(float *)%pull =\n  1;\n}",
+             (void *)mine);
+    snprintf(want, sizeof want,
+             "k: t.cut:2: block 0, thread 0: writes address %p, where no buffer is", (void *)mine);
+    begin_pair(&p, text);
+    assert_int_equal(launch_pair(&p, p.x, p.y), -1);
+    assert_string_equal(p.err.text, want);
+    assert_true(mine[0] == 0);
+    end_pair(&p);
+}
+
+static void statics_of_the_text_are_its_own(void **state)
+{
+    (void)state;
+    pair p;
+    begin_pair(&p, "static volatile float large[20000];\n"
+                   "LT_KERNEL(32) k(const float *x, float *y) {\n"
+                   " large[19968 + threadIdx.x] = 1;\n y[threadIdx.x] = large[threadIdx.x];\n}");
+    if (launch_pair(&p, p.x, p.y)) fail_msg("%s", p.err.text);
+    end_pair(&p);
+}
+
 /* ---- the compiler ---- */
 
 static void a_library_of_templates_is_named_with_its_file(void **state)
@@ -548,6 +583,12 @@ static void a_text_that_does_not_compile_is_refused_with_its_line(void **state)
         kernel_load(dev, "k", "LT_KERNEL(1) k(float *y) {\n y[0] = oops;\n}", "y!", 90, &k, &err),
         -1);
     assert_string_equal(err.text, "t.cut:2: 'oops' undeclared (first use in this function)");
+    assert_int_equal(
+        kernel_load(dev, "k", "LT_KERNEL(1) k(float *y) {\n exit(0);\n}", "y!", 90, &k, &err), -1);
+    assert_string_equal(err.text, "t.cut:2: implicit declaration of function 'exit'");
+    const char *declared = "void exit(int);\nLT_KERNEL(1) k(float *y) {\n exit(0);\n}";
+    assert_int_equal(kernel_load(dev, "k", declared, "y!", 90, &k, &err), -1);
+    assert_string_equal(err.text, "gcc: undefined reference to `exit'");
     dev->ops->close(dev);
 }
 
@@ -578,6 +619,8 @@ int main(void)
         cmocka_unit_test(an_output_is_read_only_where_it_was_written),
         cmocka_unit_test(a_launch_is_no_race_with_the_one_before_it),
         cmocka_unit_test(a_device_goes_on_after_a_finding),
+        cmocka_unit_test(what_belongs_to_the_host_is_no_buffer),
+        cmocka_unit_test(statics_of_the_text_are_its_own),
         cmocka_unit_test(a_library_of_templates_is_named_with_its_file),
         cmocka_unit_test(a_text_that_does_not_compile_is_refused_with_its_line),
         cmocka_unit_test(without_gcc_the_device_says_so),

@@ -188,6 +188,12 @@ local AUTHORS <const> = {
         ": family w8a8_act_quant: check: draw of 'x': random takes an integer of 1 or more" },
 }
 
+-- The same, where the program's reference does not know what it is called with.
+local OTHERS <const> = {
+    { '{ "x",', '{ "c", "bf16", { 1 } }, { "x",' }, { '"M", "K" },', '"K", "M" },' },
+    { '{ "M" }, out', '{ "K" }, out' }, { "bits = true", "relative = 0" },
+}
+
 local function line_of(text, part)
     return select(2, text:sub(1, text:find(part, 1, true)):gsub("\n", "\n")) + 1
 end
@@ -302,6 +308,13 @@ describe("an author", function()
         refused("check w8a8_act_quant M=3 K=704",
             "m3_k704 is not served: its family gives no reason", other_root({ [QUANT] = silent }))
     end)
+
+    for _, case in ipairs(OTHERS) do
+        it(("gets no reference that was built for others, with `%s`"):format(case[2]), function()
+            refused("check w8a8_act_quant M=3 K=704", "family w8a8_act_quant: its sizes and args "
+                .. "are not those", other_root({ [QUANT] = instead(case[1], case[2]) }))
+        end)
+    end
 end)
 
 describe("lathe gen", function()

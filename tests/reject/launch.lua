@@ -104,3 +104,8 @@ return family("x", t)
 local t = base()
 t.args[2][3] = { "K", function() return 1 << 60 end }
 return family("x", t)
+-- case: a grid of more than three sizes
+-- expect: FILE:110: family x: launch: grid has 4 sizes, at most 3
+local t = base()
+t.launch = function() return { grid = { 1, 1, 1, 1 }, block = 32 } end
+return family("x", t)
