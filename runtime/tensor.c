@@ -365,7 +365,7 @@ static int check_names(lt_tensors *t, lt_err *err)
 static int map_file(lt_tensors *t, const char *path, lt_err *err)
 {
     struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait here */
     if (fd < 0) return lt_fail(err, "cannot be opened: %s", strerror(errno));
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
         close(fd);

@@ -197,6 +197,11 @@ static void what_is_no_file_is_refused(void **state)
     assert_non_null(strstr(err.text, "is not a file"));
     unlink(path);
     refused("cannot be opened: No such file or directory");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(10);
+    refused("is not a file");
+    alarm(0);
+    unlink(path);
 }
 
 static void valid_headers_load(void **state)
