@@ -1,40 +1,11 @@
 -- The command line from the outside: ./lathe in a process of its own, with a cache of its own.
 local cjson = require("cjson")
+local outside = require("tests.lua.outside")
 
-local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
-
-local function read(path)
-    local f <close> = io.open(path, "rb")
-    return f and f:read("a")
-end
-
-local function write(path, text)
-    local f <close> = assert(io.open(path, "wb"))
-    assert(f:write(text))
-end
-
--- Output, what stderr said, exit code of `lathe words`. env: "NAME=value ..." in front.
-local function lathe(words, env)
-    local errors = SCRATCH .. "/stderr"
-    local command = ("env LATHE_CACHE_DIR=%s/cache LATHE_DEVICE=cpu %s ./lathe %s 2>%s"):format(
-        SCRATCH, env or "", words, errors)
-    local pipe = assert(io.popen(command))
-    local out = pipe:read("a")
-    local _, kind, code = pipe:close()
-    return out, read(errors), kind == "signal" and 128 + code or code or 0
-end
-
--- One sentence on stderr that says `part`, nothing on stdout, exit code 2 (or `wanted`).
-local function refused(words, part, env, wanted)
-    local out, err, code = lathe(words, env)
-    local what = ("lathe %s: '%s' with code %s"):format(words, err, code)
-    assert.equal(wanted or 2, code, what)
-    assert.equal("", out, what)
-    assert.truthy(err:match("^lathe: [^\n]+\n$"), what)
-    assert.falsy(err:find("traceback", 1, true), what)
-    assert.truthy(err:find(part, 1, true), what .. " does not say " .. part)
-end
-
+local read <const>, write <const>, changed <const> = outside.read, outside.write, outside.changed
+local own <const> = outside.new()
+local lathe <const>, refused <const>, other_root <const> = own.lathe, own.refused, own.other_root
+local SCRATCH <const> = own.scratch
 local GEMV <const> = "w8a8_gemv M=1 N=64 K=64"
 local LONG <const> = "w8a8_gemv M=1 N=48 K=4096"  -- which has several variants
 
@@ -121,87 +92,6 @@ local SETTINGS <const> = {
     { "LATHE_ROOT=/nowhere", "LATHE_ROOT: '/nowhere' is not a folder" },
     { "LATHE_JITT=off", "LATHE_JITT: no such setting" },
 }
-
--- A checkout in which some files differ: what is not in it comes from the program.
-local function other_root(files)
-    local root = SCRATCH .. "/root"
-    os.execute("rm -rf " .. root)
-    for path, text in pairs(files) do
-        os.execute(("mkdir -p '%s/%s'"):format(root, path:match("^(.*)/")))
-        write(root .. "/" .. path, text)
-    end
-    return "LATHE_ROOT=" .. root
-end
-
-local function changed(path, from, to)
-    local text, count = read(path):gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))
-    assert.equal(1, count, path .. " holds no single " .. from)
-    return text
-end
-
-local QUANT <const> = "families/w8a8_act_quant.lua"
-
--- A family in its place that is right.
-local RIGHT <const> = [[
-local family = require("gen.family")
-return family("w8a8_act_quant", {
-    rev = 1,
-    maths = "q[m,k] = x[m,k]",
-    shape = { "M", "K" },
-    serves = function() return true end,
-    args = {
-        { "q", "e4m3", { "M", "K" }, out = true },
-        { "sx", "f32", { "M" }, out = true },
-        { "x", "bf16", { "M", "K" } },
-    },
-    knobs = { { "warps", 8 } },
-    class = function() return "exact" end,
-    keep = function() return true end,
-    launch = function(s, v) return { grid = s.M, block = 32 * v.warps } end,
-    work = function(s) return { bytes = s.M * s.K, flops = 0 } end,
-    check = {
-        bits = true,
-        samples = { { M = 1, K = 22 } },
-    },
-})
-]]
-
--- What an author may write instead of a line of it, and what is said then by `lathe check` or
--- `lathe WORDS`; LINE is that line's number.
-local AUTHORS <const> = {
-    { [[keep = function() return true end]],
-        [[keep = function(s) return 1 + require("gen.tile").ceil(s.Q, 2) end]],
-        ":LINE: gen/tile.lua:" },
-    { [[class = function() return "exact" end]], [[class = function() error({ code = 7 }) end]],
-        ":LINE: an error without a sentence" },
-    { [[rev = 1,]], [[rev = require("gen.nothing"),]], ":LINE: gen/nothing.lua: no such file" },
-    { [[rev = 1,]], [[rev = = 1,]], ":LINE: unexpected symbol near '='", "families" },
-    { [[rev = 1,]], [[rev = (function() while true do end end)(),]],
-        ":LINE: it does not end (300 million steps)", "families" },
-    { [[rev = 1,]], [[rev = (function(x) while true do x = x .. x end end)("x"),]],
-        ":LINE: out of memory: 67108889 bytes at once", "families" },
-    { [[bits = true,]], [[bits = true, draw = { x = "gaussian" },]],
-        ": family w8a8_act_quant: check: draw of 'x': draw 'gaussian': no such distribution" },
-    { [[bits = true,]], [[bits = true, draw = { x = function() return "a" end },]],
-        ": family w8a8_act_quant: check: draw of 'x': element 0 must be a number, got the" },
-    { [[bits = true,]], [[bits = true, draw = { x = function(_, _, any) return any(0) end },]],
-        ": family w8a8_act_quant: check: draw of 'x': random takes an integer of 1 or more" },
-}
-
--- The same, where the program's reference does not know what it is called with.
-local OTHERS <const> = {
-    { '{ "x",', '{ "c", "bf16", { 1 } }, { "x",' }, { '"M", "K" },', '"K", "M" },' },
-    { '{ "M" }, out', '{ "K" }, out' }, { "bits = true", "relative = 0" },
-}
-
-local function line_of(text, part)
-    return select(2, text:sub(1, text:find(part, 1, true)):gsub("\n", "\n")) + 1
-end
-
-local function instead(part, other)
-    local from, to = RIGHT:find(part, 1, true)
-    return RIGHT:sub(1, from - 1) .. other .. RIGHT:sub(to + 1)
-end
 
 -- Can this machine compile for a GPU? Where it cannot, a test is counted as skipped.
 local function needs_compiler()
@@ -292,31 +182,6 @@ describe("the command line", function()
     end)
 end)
 
-describe("an author", function()
-    for _, case in ipairs(AUTHORS) do
-        it(("of `%s` gets one sentence with file and line"):format(case[2]), function()
-            local root = other_root({ [QUANT] = instead(case[1], case[2]) })
-            local said = case[3]:gsub("LINE", tostring(line_of(RIGHT, case[1])))
-            refused(case[4] or "check w8a8_act_quant M=3 K=704", QUANT .. said,
-                root .. (case[4] and " LATHE_DEBUG=1" or ""))
-        end)
-    end
-
-    it("who gives no reason why a shape is not served is said to give none", function()
-        local silent = instead("serves = function() return true end",
-            "serves = function(s) return s.M < 3 end")
-        refused("check w8a8_act_quant M=3 K=704",
-            "m3_k704 is not served: its family gives no reason", other_root({ [QUANT] = silent }))
-    end)
-
-    for _, case in ipairs(OTHERS) do
-        it(("gets no reference that was built for others, with `%s`"):format(case[2]), function()
-            refused("check w8a8_act_quant M=3 K=704", "family w8a8_act_quant: its sizes and args "
-                .. "are not those", other_root({ [QUANT] = instead(case[1], case[2]) }))
-        end)
-    end
-end)
-
 describe("lathe gen", function()
     if os.execute("command -v nvcc >/dev/null") then
         it("prints what nvcc takes without a word", function()
@@ -388,15 +253,6 @@ describe("lathe families", function()
         assert.truthy(refusal:find("does not serve m99_n1_k1: more than 16 rows", 1, true))
     end)
 
-    it("tells a state from an output, and every measure", function()
-        local state = instead([[{ "x", "bf16", { "M", "K" } },]],
-            [[{ "x", "bf16", { "M", "K" }, inout = true },]])
-        assert.truthy(lathe("families w8a8_act_quant", other_root({ [QUANT] = state })):match(
-            "x +bf16 +M x K +inout"))
-        local measures = instead("bits = true,", "ulp = 1, relative = 0.5,")
-        assert.truthy(lathe("families w8a8_act_quant", other_root({ [QUANT] = measures })):find(
-            "check      1 ulp, 0.5 relative", 1, true))
-    end)
 end)
 
 describe("lathe check", function()

@@ -1,24 +1,12 @@
 -- What the tests of `lathe tune` share: runs of it from outside, each with a cache of its own, and
 -- what is in its records afterwards.
 local cjson = require("cjson")
+local outside = require("tests.lua.outside")
 
-local kit = { SHIPPED = "cache/tuned/cpu.tuned" }
-
-function kit.read(path)
-    local file <close> = io.open(path, "rb")
-    return file and file:read("a")
-end
-
-function kit.write(path, text)
-    local file <close> = assert(io.open(path, "wb"))
-    assert(file:write(text))
-end
-
-function kit.changed(path, from, to)
-    local text, count = kit.read(path):gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))
-    assert(count == 1, path .. " holds no single " .. from)
-    return text
-end
+local kit = {
+    read = outside.read, write = outside.write, changed = outside.changed,
+    SHIPPED = "cache/tuned/cpu.tuned",
+}
 
 -- A record's line with its words replaced by pairs of pattern and text, sealed anew.
 function kit.sealed(line, ...)
