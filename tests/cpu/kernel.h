@@ -122,6 +122,15 @@ static inline lt_device *kernel_open(lt_play play)
     return lt_cpu_open(&dev, &err) || dev->ops->play(dev, &play, &err) ? NULL : dev;
 }
 
+/* The same with LATHE_CPU_CHECK on or off. */
+static inline lt_device *kernel_open_checked(const char *checks, lt_play play)
+{
+    lt_err err;
+    if (lt_config_set("cpu_check", checks, &err)) return NULL;
+    lt_device *dev = kernel_open(play);
+    return lt_config_set("cpu_check", "off", &err) ? NULL : dev;
+}
+
 typedef struct {
     float x[1024], y[1024];
     lt_err err;
