@@ -60,9 +60,8 @@ static limits resolve(const lt_nvrtc_limits *given)
     return l;
 }
 
-/* Starts the program with fd as its stdin and stdout. */
-/* The child has its memory at the same addresses each time, where the system lets it: by them NVRTC
- * decides in places which loads of one text it joins. */
+/* Starts the program with fd as its stdin and stdout. It has its memory at the same addresses each
+ * time, where the system lets it: by them NVRTC decides which loads of a text it joins. */
 static int spawn(const char *program, int fd, pid_t *pid, lt_err *err)
 {
     char *argv[] = {(char *)program, (char *)LT_NVRTC_CHILD, NULL};
