@@ -1,13 +1,11 @@
 -- `lathe cache` where its folder is odd: there is none to use, or something in it stays.
-local SCRATCH <const> = assert(io.popen("mktemp -d")):read("l")
+local own <const> = require("tests.lua.outside").new()
+local SCRATCH <const> = own.scratch
 
--- Output with stderr behind it, exit code of `lathe words`; settings: "NAME=value .." in front.
+-- Stderr with the output behind it, exit code of `lathe words`.
 local function lathe(words, settings)
-    local pipe = assert(io.popen(("env LATHE_DEVICE=cpu %s ./lathe %s 2>&1"):format(settings,
-        words)))
-    local said = pipe:read("a")
-    local _, _, code = pipe:close()
-    return said, code or 0
+    local out, errors, code = own.lathe(words, settings)
+    return errors .. out, code
 end
 
 teardown(function() os.execute("rm -rf " .. SCRATCH) end)

@@ -45,9 +45,10 @@ function outside.new()
         assert.truthy(err:find(part, 1, true), what .. " does not say " .. part)
     end
 
-    -- A checkout in which some files differ: what is not in it comes from the program.
-    function own.other_root(files)
-        local root = own.scratch .. "/root"
+    -- A checkout in which some files differ: what is not in it comes from the program. name: of its
+    -- folder, which is made anew.
+    function own.other_root(files, name)
+        local root = own.scratch .. "/" .. (name or "root")
         os.execute("rm -rf " .. root)
         for path, text in pairs(files) do
             os.execute(("mkdir -p '%s/%s'"):format(root, path:match("^(.*)/")))

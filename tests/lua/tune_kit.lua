@@ -18,22 +18,21 @@ end
 
 -- Runs with a scratch folder of their own, which the caller removes.
 function kit.new()
-    local own = { scratch = assert(io.popen("mktemp -d")):read("l") }
+    local run <const> = outside.new()
+    local own = { scratch = run.scratch }
 
+    local function words_of(cache, more)
+        return ("LATHE_CACHE_DIR=%s/%s LATHE_TUNE_SECONDS=2 %s"):format(own.scratch, cache,
+            more or "")
+    end
+
+    -- What stands in front of a program of the shell.
     function own.settings(cache, more)
-        return ("env LATHE_CACHE_DIR=%s/%s LATHE_DEVICE=cpu LATHE_TUNE_SECONDS=2 %s"):format(
-            own.scratch, cache, more or "")
+        return "env LATHE_DEVICE=cpu " .. words_of(cache, more)
     end
 
     -- Stdout, stderr and exit code of `lathe words` with a cache of its own.
-    function own.lathe(cache, words, more)
-        local errors = own.scratch .. "/stderr"
-        local pipe = assert(io.popen(("%s ./lathe %s 2>%s"):format(own.settings(cache, more), words,
-            errors)))
-        local out = pipe:read("a")
-        local _, kind, code = pipe:close()
-        return out, kit.read(errors), kind == "signal" and 128 + code or code or 0
-    end
+    function own.lathe(cache, words, more) return run.lathe(words, words_of(cache, more)) end
 
     -- The rows and all else that `lathe tune words --json` says.
     function own.tune(cache, words, more)
@@ -55,16 +54,10 @@ function kit.new()
         return list, lines
     end
 
-    -- A folder of files that win over the program's: texts by path. Nothing is shipped there but
-    -- what they say.
+    -- A checkout in which some files differ, and nothing is shipped but what they say.
     function own.other_root(name, files)
-        local root = own.scratch .. "/" .. name
         files[kit.SHIPPED] = files[kit.SHIPPED] or ""
-        for path, text in pairs(files) do
-            os.execute(("mkdir -p '%s/%s'"):format(root, path:match("^(.*)/")))
-            kit.write(root .. "/" .. path, text)
-        end
-        return "LATHE_ROOT=" .. root
+        return run.other_root(files, name)
     end
 
     return own
