@@ -1,6 +1,7 @@
 -- Router (model.md 4.20): logit = x . w of each expert, s = sigmoid(logit); the TOPK largest s +
--- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: of the few experts
--- that fewer than TOPK of the half warps' best beat, each counts how many of them beat it.
+-- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: of TOPK or a few
+-- more sets of experts the least best one bounds the choice, and each expert that is not below it
+-- counts how many beat it.
 -- The floor is the 2*N*K bytes of w. NaN in a row of w makes that expert's choice come last,
 -- and its weight the row's weights NaN; ids are always distinct and in range.
 local family = require("gen.family")

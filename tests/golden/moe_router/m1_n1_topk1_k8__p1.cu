@@ -1,13 +1,13 @@
 /* family moe_router rev 3, shape m1_n1_topk1_k8, variant p1, class mma.bf16_1x4 */
 // A block sums one tile of 16 experts over a part of K and puts what it has; the block with a row's number waits for
-// all parts of that row and chooses. There a thread has an expert: those that fewer than TOPK of the half warps' best
-// beat come together, and a warp ranks each among them: a rank is a slot.
+// all parts of that row and chooses. There a thread has an expert: SETS sets of them have a best one each, and the
+// least of these bounds the choice. A warp ranks those of its experts that are not below: a rank is a slot.
 enum { M = 1, N = 1, TOPK = 1, K = 8, PARTS = 1 };
 enum {
     CHOOSERS = N > 128 ? (N + 31) / 32 : 4,      // warps of a block: a thread an expert
     THREADS = 32 * CHOOSERS,
-    BEST = 32 / CHOOSERS < 2 ? 1 : 2,            // parts of a warp, whose best bound the choice
-    LISTED = CHOOSERS * BEST,
+    SETS = TOPK > 16 ? 32 : TOPK > 8 ? 16 : TOPK > 4 ? 8 : 4,
+    RANKED = 4,                                  // experts that a warp ranks at once
     SPLIT = CHOOSERS < 8 ? 4 : 8,                // of a part of K: warps that multiply
     CYCLIC = 0,
     EACH = ((K + 31) / 32 + SPLIT * PARTS - 1) / (SPLIT * PARTS),  // chunks of a warp, or one less
@@ -174,7 +174,7 @@ LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
 {
     LT_SHARED2(float, room, SPLIT, 16 * M);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int n = tile * 16 + threadIdx.x % 16;  // that this thread puts
+    const u32 n = tile * 16 + threadIdx.x % 16;  // that this thread puts
     LT_UNROLL(COUNT)
     for (int i = 0; i < COUNT; i++) {
         const int m = i / 4 * 8 + 2 * t + i % 2;
@@ -182,7 +182,9 @@ LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
     }
     __syncthreads();
     LT_UNROLL(1)
-    for (u32 i = threadIdx.x; i < 16 * M && n < N; i += THREADS) {
+    for (int from = 0; from < 16 * M; from += THREADS) {
+        const u32 i = from + threadIdx.x;
+        if (i >= 16 * M || (N % 16 != 0 && n >= N)) break;
         float all = room[0][i];
         LT_UNROLL(SPLIT)
         for (int s = 1; s < SPLIT; s++) all += room[s][i];
@@ -190,13 +192,13 @@ LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
     }
 }
 
-LT_DEV u32 order_of(float choice)  // ascends with the choice; NaN is lowest, zeros are equal
+LT_DEV u32 order_of(float choice)  // ascends with the choice, which is never -0; NaN is lowest
 {
     const u32 bits = lt_f32_bits(choice);
-    if (choice != choice) return 0;
-    if (bits == 0x80000000u) return bits;
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
+    return choice == choice ? bits ^ ((u32)((i32)bits >> 31) | 0x80000000u) : 0;
 }
+
+LT_DEV u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 
 // Parts in ascending K. A warp looks until none of its lanes misses one, so that it stays together.
 LT_DEV float take_logit(const u64 *from, u32 turn)
@@ -218,76 +220,102 @@ LT_DEV float take_logit(const u64 *from, u32 turn)
     return sum;
 }
 
+// The least of the sets' best ones: TOPK experts or more are not below it. A set has the experts of 32 / SETS lanes.
+LT_DEV u32 bound_choice(u32 (*orders)[32], int lane)
+{
+    u32 best = 0;
+    LT_UNROLL(CHOOSERS)
+    for (int w = 0; w < CHOOSERS; w++) best = larger(best, orders[w][lane]);
+    LT_UNROLL(3)
+    for (int bits = 16; bits >= SETS; bits /= 2) best = larger(best, lt_shfl_xor_u32(0xffffffffu, best, bits));
+    return lt_redux_min(best);
+}
+
+// How many keys beat this lane's, if that is one of the warp's RANKED from `first` on. A row of keys has one of each
+// warp, and behind a row without any there is none: 64 keys are compared at once.
+LT_DEV int rank_keys(const u64 *keys, const u64 *ranked, int first, int place)
+{
+    const u64 *from = keys + threadIdx.x % 32;
+    int rank = 0, more;
+    LT_UNROLL(1)
+    do {
+        const u64 left = from[0], right = from[32];
+        u32 above_left = 0, above_right = 0;
+        LT_UNROLL(RANKED)
+        for (int r = 0; r < RANKED; r++) {
+            const u64 key = ranked[(first + r) * CHOOSERS];
+            const u32 on_left = lt_ballot(0xffffffffu, left > key), on_right = lt_ballot(0xffffffffu, right > key);
+            if (place == first + r) above_left = on_left, above_right = on_right;
+        }
+        rank += lt_popc(above_left) + lt_popc(above_right);
+        more = lt_ballot(0xffffffffu, (u32)right != 0) >> (32 - CHOOSERS) != 0;  // is there one in the last row?
+        from += 64;
+    } while (more);
+    return rank;
+}
+
 // The whole block. bias: this thread's. A key is a choice, and the lower id of equal ones.
 LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float bias, float factor)
 {
-    LT_SHARED1(float, score, THREADS);
-    LT_SHARED1(u64, keys, THREADS);
-    LT_SHARED1(u32, tops, LISTED);
+    LT_SHARED2(u32, orders, CHOOSERS, 32);
+    LT_SHARED1(u64, keys, THREADS + 64);
     LT_SHARED1(float, chosen, TOPK);
-    LT_SHARED1(u32, count, 1);
     const int e = threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const float own = lt_sigmoid(take_logit(slots + (e < N ? e : 0), turn));
-    const u32 order = e < N ? order_of(own + bias) : 0;
-    LT_UNROLL(BEST)
-    for (int i = 0; i < BEST; i++) {
-        const u32 best = lt_redux_max(lane / (32 / BEST) == i ? order : 0);
-        if (lane == 0) tops[warp * BEST + i] = best;
-    }
+    const int is_expert = N == THREADS || e < N;
     keys[e] = 0;  // beats none
-    if (e == 0) *count = 0;
+    if (e < 64) keys[THREADS + e] = 0;
+    const float own = lt_sigmoid(take_logit(slots + (is_expert ? e : 0), turn));
+    const u32 order = is_expert ? order_of(own + bias) : 0;
+    orders[warp][lane] = order;
     __syncthreads();
-    int ahead = 0;  // of this expert, among the best: the upper half of a difference below 0 is -1
-    LT_UNROLL(LISTED)
-    for (int j = 0; j < LISTED; j++) ahead -= (int)(((u64)order - tops[j]) >> 32);
-    if (e < N && ahead < TOPK) {
-        const u32 i = lt_atomic_add_u32(count, 1);
-        keys[i] = (u64)order << 32 | ~(u32)e;
-        score[i] = own;
-    }
+    const u32 bound = bound_choice(orders, lane);
+    const int is_listed = is_expert && order >= bound;
+    const u32 listed = lt_ballot(0xffffffffu, is_listed);
+    const int place = lt_popc(listed & ((1u << lane) - 1)), count = lt_popc(listed);
+    if (is_listed) keys[place * CHOOSERS + warp] = (u64)order << 32 | ~(u32)e;
     __syncthreads();
-    const int all = (int)*count;
     LT_UNROLL(1)
-    for (int i = warp; i < all; i += CHOOSERS) {
-        const u64 mine = keys[i];
-        int slot = 0;
-        LT_UNROLL(1)
-        for (int j = lane; j < all + lane; j += 32) slot += lt_popc(lt_ballot(0xffffffffu, keys[j] > mine));
-        if (lane != 0 || slot >= TOPK) continue;
-        ids[slot] = (i32)~(u32)mine;
-        chosen[slot] = score[i];
+    for (int first = 0; first < count; first += RANKED) {
+        const int slot = rank_keys(keys, keys + warp, first, place);
+        if (!is_listed || place < first || place >= first + RANKED || slot >= TOPK) continue;
+        ids[slot] = e;
+        chosen[slot] = own;
     }
     __syncthreads();
     if (e >= 32) return;
-    float sum = 0.0f;
+    float sum = chosen[0];
     LT_UNROLL(TOPK)
-    for (int k = 0; k < TOPK; k++) sum += chosen[k];
+    for (int k = 1; k < TOPK; k++) sum += chosen[k];
     if (lane < TOPK) weights[lane] = chosen[lane] / (sum + 1e-20f) * factor;
 }
 
-LT_KERNEL(THREADS)
+LT_KERNEL(THREADS, 2)
 moe_router__m1_n1_topk1_k8__p1(i32 *ids, float *weights, const bf16 *x, const bf16 *w, const float *bias, const float *factor, u32 *sums, u32 *turns)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int tile = blockIdx.x, part = blockIdx.y, block = part * ALL_TILES + tile;
+    const int tile = blockIdx.x, part = blockIdx.y;
+    const u32 block = part * ALL_TILES + tile;
     const int segment = part * SPLIT + (warp < SPLIT ? warp : SPLIT - 1);  // without a branch; the rest is not taken
-    float sum[HALVES][4] = {0};
+    float sum[HALVES][4] = {0}, own_bias = 0.0f, scale = 0.0f;
     uint4 of[UNROLL][2];
     u64 *slots = (u64 *)sums;
 
     const weight *unit = begin_units(of, w, tile, segment, lane);
-    const float own_bias = block < M && threadIdx.x < N ? bias[threadIdx.x] : 0.0f, scale = *factor;
     lt_pdl_wait();
     lt_pdl_launch();
-    add_units(sum, of, unit, x, segment, lane);
     const u32 turn = lt_ld32_fresh(turns + block) + 1;  // of this launch: what others put carries it
+    if (block < M) {
+        own_bias = lt_bits_f32(lt_ld32_once(bias + (threadIdx.x < N ? threadIdx.x : 0)));
+        scale = lt_bits_f32(lt_ld32_once(factor));
+    }
+    add_units(sum, of, unit, x, segment, lane);
     put_sums(slots, sum, tile, part, turn);
     LT_UNROLL(1)
-    for (int m = block; m < M; m += ALL_TILES * PARTS) {
+    for (u32 m = block; m < M; m += ALL_TILES * PARTS) {
         if (m != block) __syncthreads();
         choose(ids + m * TOPK, weights + m * TOPK, slots + m * N * PARTS, turn, own_bias, scale);
     }
-    if (threadIdx.x == 0) turns[block] = turn;  // no thread of the block looks any more
+    if (threadIdx.x == THREADS - 1) turns[block] = turn;  // no thread of the block looks any more
 }
 #ifndef __CUDACC__
 void lt_entry(void **a) { moe_router__m1_n1_topk1_k8__p1(*(i32 **)a[0], *(float **)a[1], *(const bf16 **)a[2], *(const bf16 **)a[3], *(const float **)a[4], *(const float **)a[5], *(u32 **)a[6], *(u32 **)a[7]); }
