@@ -7,7 +7,7 @@
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait;
-// the state by the warps with tiles, for a warp waits for all that it loads into registers at once.
+// the state by the warps with tiles, for a warp waits for all that it loads into registers at once, and behind these.
 // Each block of a cluster makes q, k and the decays of the whole head, and the sums of squares of all of them make the
 // norm. Its first one keeps the window of q and k: who has all sums knows that it is read.
 enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 4, SPLIT = 1 };
@@ -245,7 +245,6 @@ LT_DEV void tile_ask(uint4 *room, const gate_weight *w, int tile)
 
 LT_DEV void tile_take(gate_tile *of, const uint4 *room)
 {
-    lt_cp_wait(0);
     LT_UNROLL(2 * CHUNKS)
     for (int i = 0; i < 2 * CHUNKS && EARLY; i++) of->packed[i / 2][i % 2] = room[i * 32 + threadIdx.x % 32];
 }
@@ -469,7 +468,6 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
         tile_load(&of, w, tile_of(F, tile, head));
         scales_load(&of, row_scales, tile_of(F, tile, head));
         of.last = dt_bias[head * D + tile * 16 + lane % 16], a = a_log[head];
-        if (SPLIT > 1 && from >= 0) state_ask(early, whole);
     }
     if (has_next && from >= 0) {
         tile_ask(later[next], w, tile_of(G, next, head));
@@ -483,7 +481,8 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
             lt_mbar_expect(met, 16 * SPLIT * TOKENS);
         }
         __syncwarp();
-        lt_cluster_begin();
+        lt_cluster_begin();  // no copy is put in front of it: the state comes behind what all gates wait for
+        if (has_tile && from >= 0) state_ask(early, whole);
     }
     lt_pdl_wait();
     lt_pdl_launch();
@@ -518,10 +517,7 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
         for (int c = 0; c < CHUNKS && EARLY; c++) gate_unpack(parts[c], of.packed[c]);
         lt_bar_sync(SLICED, 32 * OUTS);
         gates_make(tokens, slices, scale, w, parts, &of, rate, F, tile, head);
-        if (has_next)
-            lt_cp_wait(1);
-        else
-            lt_cp_wait(0);
+        lt_cp_wait(0);
     } else if (is_front) {
         lt_bar_sync(CONVOLVED, 32 * FRONT);
         LT_UNROLL(1)
