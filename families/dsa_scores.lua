@@ -1,6 +1,7 @@
 -- Index scores over paged keys: score[m,p] = sum over heads h of iw[m,h] * (HEADS * D)^-0.5 *
--- max(0, iq[m,h] . key[p]) for the (position + 1) / 4 whole pools p that row m sees. Every f32 key
--- is read once for TOKENS rows of one sequence: 4 D bytes a pool over the memory bandwidth.
+-- max(0, iq[m,h] . key[p]) for the (position + 1) / 4 whole pools p that row m sees. A key is what
+-- dsa_pool_keys writes, two f16 a channel and a power of two, and every one is read once for TOKENS
+-- rows of one sequence: 4 D + 4 bytes a pool over the memory bandwidth.
 -- The rest of a row's last page of 16 pools, and pools of a page without a block, get -FLT_MAX;
 -- nothing behind that page is written, nor a row without a slot. NaN or infinity in a key, a query
 -- or a weight makes NaN of the scores that it enters.
@@ -39,7 +40,7 @@ end
 local function slot(s, i) return i % 7 == 5 and -1 or paged.slot(s, i // s.TOKENS) end
 
 return family("dsa_scores", {
-    rev = 2,
+    rev = 3,
     maths = "score[m,p] = sum over h of iw[m,h] (HEADS D)^-0.5 max(0, iq[m,h] . key[p])",
 
     -- TOKENS: rows of one sequence that follow each other; M is a whole number of them
@@ -59,7 +60,8 @@ return family("dsa_scores", {
         { "score", "f32", { "M", "POOLS" }, out = true },
         { "iq", "f32", { "M", "HEADS", "D" } },
         { "iw", "f32", { "M", "HEADS" } },
-        { "pooled", "f32", { "BLOCKS", KEYS, "D" } },
+        { "pooled", "f16", { "BLOCKS", 2, KEYS, "D" } },
+        { "scale", "f32", { "BLOCKS", KEYS } },
         { "positions", "i32", { "M" } },
         { "slots", "i32", { "M" } },  -- the row's sequence; -1: it writes nothing
         { "block_table", "i32", { "SLOTS", "PAGES" } },
@@ -82,7 +84,7 @@ return family("dsa_scores", {
     work = function(s)
         local sequences = s.M // s.TOKENS
         return {
-            bytes = 4 * (sequences * s.POOLS * s.D + s.M * (s.POOLS + s.HEADS * (s.D + 1))),
+            bytes = 4 * (sequences * s.POOLS * (s.D + 1) + s.M * (s.POOLS + s.HEADS * (s.D + 1))),
             flops = 2 * s.M * s.POOLS * s.HEADS * s.D,
         }
     end,
@@ -110,6 +112,6 @@ return family("dsa_scores", {
             { M = 1, TOKENS = 1, HEADS = 32, D = 128, POOLS = 131072, SLOTS = 1, PAGES = 8192,
                 BLOCKS = 8192 },
         },
-        draw = { positions = position, slots = slot, block_table = paged.block },
+        draw = { scale = "scale32", positions = position, slots = slot, block_table = paged.block },
     },
 })

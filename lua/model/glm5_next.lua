@@ -83,7 +83,8 @@ local function dsa_keys(w, c, layer, stride)
     })
     w:op("DSA_SELECT", "dsa_pool_keys",
         { M = n.M, D = d, RING = RING, SLOTS = 1, PAGES = n.pages, BLOCKS = n.blocks }, {
-            pooled = w:state("pooled", "f32", { n.blocks, PAGE // c.index_pool, d }),
+            pooled = w:state("pooled", "f16", { n.blocks, 2, PAGE // c.index_pool, d }),
+            scale = w:state("scale", "f32", { n.blocks, PAGE // c.index_pool }),
             raw = w:state("raw"), ape = w:plain(layer["index.ape"], "f32"),
             positions = "/positions", slots = "/slots", block_table = "/block_table",
         })
@@ -97,7 +98,7 @@ local function dsa_selection(w, c, layer)
         M = n.M, TOKENS = n.M, HEADS = c.index_heads, D = c.index_dim, POOLS = n.pools, SLOTS = 1,
         PAGES = n.pages, BLOCKS = n.blocks,
     }, {
-        score = "score", iq = "iq", iw = "iw", pooled = w:state("pooled"),
+        score = "score", iq = "iq", iw = "iw", pooled = w:state("pooled"), scale = w:state("scale"),
         positions = "/positions", slots = "/slots", block_table = "/block_table",
     })
     w:op("DSA_SELECT", "dsa_topk", { M = n.M, K = k, POOLS = n.pools },

@@ -183,7 +183,7 @@ describe("a model by name", function()
     end)
 
     it("has the plan of a checkpoint of its shapes", function()
-        assert.equal("624 12366262948\n", inside([[
+        assert.equal("624 12366274256\n", inside([[
             local choice = require("lua.choice")
             local plan = require("lua.plan.plan")
             local found = require("lua.model.imagined").open("glm-5.3-flash", math.huge)

@@ -42,7 +42,7 @@ describe("rows together and each alone have the same bits:", function()
     it("dsa_scores, four rows of one sequence", function()
         rows_are_alone("dsa_scores", { { "M", 4 }, { "TOKENS", 4 }, { "HEADS", 4 }, { "D", 64 },
             { "POOLS", 64 }, { "SLOTS", 1 }, { "PAGES", 4 }, { "BLOCKS", 4 } },
-            { "iq", "iw", "positions", "slots" }, { "pooled", "block_table" }, "score")
+            { "iq", "iw", "positions", "slots" }, { "pooled", "scale", "block_table" }, "score")
     end)
 
     it("mla_decode, five rows of two sequences", function()
@@ -76,8 +76,10 @@ describe("NaN", function()  -- three rows of one sequence of 12 tokens
     it("in a key makes NaN of that pool's scores alone", function()
         local score = golden.run("dsa_scores",
             "M=3 TOKENS=3 HEADS=4 D=64 POOLS=16 SLOTS=1 PAGES=1 BLOCKS=1", {
-                pooled = small(filled(16 * 64, function(i) return i == 70 and NAN or i % 5 - 2 end),
-                    { 1, 16, 64 }, "F32"),
+                pooled = small(filled(2 * 16 * 64, function(i)  -- NaN in pool 1
+                    return i == 32 and NAN or i % 5 - 2
+                end), { 1, 2, 16, 64 }, "F16"),
+                scale = small(filled(16, function() return 1 end), { 1, 16 }, "F32"),
                 positions = positions, slots = slots, block_table = block_table,
             }):tensor("score").data
         for m = 0, 2 do
@@ -114,4 +116,40 @@ describe("NaN", function()  -- three rows of one sequence of 12 tokens
         }):tensor("ids").data
         assert.same({ 0, 1, 3, 5, 7, 9, 11, 13, 15 }, ids)
     end)
+end)
+
+it("dsa_scores multiplies the keys that dsa_pool_keys writes", function()
+    local D <const>, POOLS <const> = 64, 16
+    local block_table = small({ 0 }, { 1, 1 }, "I32")
+    local function key(token, d) return (token * 31 + d * d * 7) % 61 - 30 end
+    local function query(h, d) return (h * 5 + d * 3) % 17 - 8 end
+    local page = golden.run("dsa_pool_keys", "M=16 D=64 RING=64 SLOTS=1 PAGES=1 BLOCKS=1", {
+        raw = small(filled(64 * 2 * D, function(i)  -- gates of 0: a pool is its tokens' mean
+            return i // D % 2 == 0 and key(i // (2 * D), i % D) or 0
+        end), { 1, 64, 2, D }, "BF16"),
+        ape = small(filled(4 * D, function() return 0 end), { 4, D }, "F32"),
+        positions = small(filled(POOLS, function(p) return 4 * p + 3 end), { POOLS }, "I32"),
+        slots = small(filled(POOLS, function() return 0 end), { POOLS }, "I32"),
+        block_table = block_table,
+    })
+    local score = golden.run("dsa_scores",
+        "M=1 TOKENS=1 HEADS=2 D=64 POOLS=16 SLOTS=1 PAGES=1 BLOCKS=1", {
+            iq = small(filled(2 * D, function(i) return query(i // D, i % D) end), { 1, 2, D },
+                "F32"),
+            iw = small({ 1, 2 }, { 1, 2 }, "F32"), positions = small({ 63 }, { 1 }, "I32"),
+            slots = small({ 0 }, { 1 }, "I32"), block_table = block_table,
+            pooled = page:tensor("pooled"), scale = page:tensor("scale"),
+        }):tensor("score").data
+    local want = filled(POOLS, function(p)
+        local sum = 0
+        for h = 0, 1 do
+            local dot = 0
+            for i = 0, 4 * D - 1 do
+                dot = dot + query(h, i % D) * key(4 * p + i // D, i % D) / 4
+            end
+            sum = sum + (h + 1) * math.max(dot, 0)
+        end
+        return sum / (2 * D) ^ 0.5
+    end)
+    assert(golden.error(score, want) < 1e-6)
 end)

@@ -4,8 +4,8 @@ local cjson = require("cjson")
 
 local golden = {}
 
-local BYTES <const> = { F32 = 4, BF16 = 2, I32 = 4, U8 = 1, F8_E4M3 = 1 }
-local READ <const> = { F32 = "<f", I32 = "<i4", BF16 = "<I2", U8 = "B", F8_E4M3 = "B" }
+local BYTES <const> = { F32 = 4, BF16 = 2, F16 = 2, I32 = 4, U8 = 1, F8_E4M3 = 1 }
+local READ <const> = { F32 = "<f", I32 = "<i4", BF16 = "<I2", F16 = "<I2", U8 = "B", F8_E4M3 = "B" }
 
 local function bf16_bits(x)
     local word = string.unpack("<I4", string.pack("<f", x))
@@ -14,12 +14,28 @@ end
 
 local function bf16_number(bits) return (string.unpack("<f", string.pack("<I4", bits << 16))) end
 
+local function f16_bits(x)  -- of a number that f16 has
+    local word = string.unpack("<I4", string.pack("<f", x))
+    local sign, e, bits = word >> 16 & 0x8000, (word >> 23 & 255) - 112, word >> 13 & 1023
+    if e <= 0 then return sign | math.tointeger(math.abs(x) * 2.0 ^ 24) end
+    return sign | math.min(e, 31) << 10 | bits
+end
+
+local function f16_number(word)
+    local sign, e, bits = word < 0x8000 and 1.0 or -1.0, word >> 10 & 31, word & 1023
+    if e == 31 then return bits == 0 and sign / 0.0 or 0.0 / 0.0 end
+    return sign * (e == 0 and bits * 2.0 ^ -24 or (1024 + bits) * 2.0 ^ (e - 25))
+end
+
+local BITS <const> = { BF16 = bf16_bits, F16 = f16_bits }
+local NUMBER <const> = { BF16 = bf16_number, F16 = f16_number }
+
 local function decode(dtype, data)
     local numbers, at = {}, 1
     for i = 1, #data // BYTES[dtype] do
         local value
         value, at = string.unpack(READ[dtype], data, at)
-        numbers[i] = dtype == "BF16" and bf16_number(value) or value
+        numbers[i] = NUMBER[dtype] and NUMBER[dtype](value) or value
     end
     return numbers
 end
@@ -27,7 +43,7 @@ end
 local function encode(dtype, numbers)
     local parts = {}
     for i, x in ipairs(numbers) do
-        if dtype == "BF16" then x = bf16_bits(x) end
+        if BITS[dtype] then x = BITS[dtype](x) end
         parts[i] = string.pack(READ[dtype], x)
     end
     return table.concat(parts)

@@ -25,12 +25,13 @@ local CASES <const> = {
     { "dsa_index_store", { M = 1, D = 128, STRIDE = 256, OFFSET = 0, GATE = 128, RING = 16 },
         "SLOTS", (1 << 19) + 1, "slots", { positions = 63 } },
     { "dsa_pool_keys", { M = 1, D = 128, RING = 4, SLOTS = 1, PAGES = 1 }, "BLOCKS",
-        (1 << 20) + 1, "block_table", { positions = 63 } },
+        (1 << 19) + 1, "block_table", { positions = 63 } },
     { "dsa_scores", { M = 1, TOKENS = 1, HEADS = 8, D = 128, POOLS = 16, SLOTS = 1, PAGES = 1 },
-        "BLOCKS", (1 << 20) + 1, "block_table", { positions = 63 } },
+        "BLOCKS", (1 << 19) + 1, "block_table", { positions = 63 } },
     { "kda_decode.bf16", KDA, "SLOTS", (1 << 11) + 1, "slots", { snaps = -1 } },
 }
-local DRAW <const> = { bf16 = "normal", f32 = "normal", e4m3 = "bytes", e2m1x2 = "bytes" }
+local DRAW <const> = { bf16 = "normal", f16 = "normal", f32 = "normal", e4m3 = "bytes",
+    e2m1x2 = "bytes" }
 
 local target <const> = place.open("cpu", choice.catalog())
 

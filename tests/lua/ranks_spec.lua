@@ -256,7 +256,7 @@ describe("the full model on three ranks", function()
         -- In GB: all weights; experts and dense FFNs, the latter 0.085. Then KDA's heads.
         local want = { [0] = { 62.91, 58.86 + 0.085, 22 }, [2] = { 57.45, 53.51 + 0.085, 21 } }
         -- Every rank has whole: 4096 tokens of latent and pooled keys, a ring of 32 raw rows.
-        local replicated <const> = 11 * (4096 * (512 + 128) + 32 * 2 * 128 * 2)
+        local replicated <const> = 11 * (4096 * (512 + 128 + 1) + 32 * 2 * 128 * 2)
         for rank = 0, 2, 2 do
             local all, packed, heads = table.unpack(want[rank])
             local bytes = { weights = 0, states = 0, w4a4 = 0 }

@@ -1,9 +1,9 @@
-/* family dsa_scores rev 2, shape m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3, variant s2w16, class mma.f16x2 */
+/* family dsa_scores rev 3, shape m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3, variant s2w16, class mma.f16x2 */
 // Keys are the rows of a product that four warps make together, one page a warp, and a row's queries its columns, 32 or
-// eight heads at a time. A pool's key and a head's query are brought to f16 by a power of two, so that the sum of their
-// magnitudes is below 2^15, and are the sum of two of them: three of four products count, the fourth is below 2^-24.
-// Lane (g, t) holds pools g and g + 8, channels 4 t .. of every 16; queries lie in shared memory as the product wants
-// them. Keys come straight to registers and stay there as f16 while row after row passes by.
+// eight heads at a time. A pool's key and a head's query are a power of two, so that the sum of their magnitudes is
+// below 2^15, and two f16, high + 2^-11 low: three of four products count, the fourth is below 2^-24. A lane's 16 bytes
+// of a page are channels of 16 of pools g and g + 8, as the product wants them (dsa_pool_keys), and so lie queries in
+// shared memory. Keys come straight to registers and stay there while row after row passes by.
 enum { M = 2, TOKENS = 2, HEADS = 2, D = 32, POOLS = 30, SLOTS = 1, PAGES = 3, BLOCKS = 3, SHARE = 2, WARPS = 16 };
 enum {
     KEYS = 16,                             // pools of a page
@@ -42,13 +42,13 @@ LT_DEV int f16_exponent(float largest)
 
 LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
 LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
-
-LT_DEV float magnitude(float4 v) { return (fabsf(v.x) + fabsf(v.y)) + (fabsf(v.z) + fabsf(v.w)); }
-
-LT_DEV u32 rest(float a, float b, u32 two)  // what is left of a and b behind their f16
+// Numbers as the sum of two f16, high + 2^-11 low: both have 11 bits of what f16.cut scales.
+LT_DEV u32 f16_low(float a, float b, u32 high)  // of a and b, whose f16 are high
 {
-    return lt_pack_f16(a - lt_f16lo_f32(two), b - lt_f16hi_f32(two));
+    return lt_pack_f16(2048.0f * (a - lt_f16lo_f32(high)), 2048.0f * (b - lt_f16hi_f32(high)));
 }
+
+LT_DEV float f16_magnitude(float4 v) { return (fabsf(v.x) + fabsf(v.y)) + (fabsf(v.z) + fabsf(v.w)); }
 
 // Asks for a head's query, zeros to fill up, and returns what its products weigh. A warp calls.
 LT_DEV float ask_query(float4 *v, const float *iq, const float *iw, int unit, int rows)
@@ -64,7 +64,7 @@ LT_DEV float ask_query(float4 *v, const float *iq, const float *iw, int unit, in
 // the power of two. A warp calls.
 LT_DEV void keep_query(uint4 *queries, float *weight, float4 v, float own, int unit)
 {
-    const int at = threadIdx.x % 32, e = f16_exponent(lt_warp_sum(magnitude(v)));
+    const int at = threadIdx.x % 32, e = f16_exponent(lt_warp_sum(f16_magnitude(v)));
     const float scale = f16_scale(e), x = v.x * scale, y = v.y * scale, z = v.z * scale, w = v.w * scale;
     const u32 high[2] = {lt_pack_f16(x, y), lt_pack_f16(z, w)};
     uint4 *const step = queries + unit / COLUMNS * PRODUCT + at / 4 * STEP + unit % COLUMNS / 8 * 16;
@@ -72,8 +72,8 @@ LT_DEV void keep_query(uint4 *queries, float *weight, float4 v, float own, int u
     if (at < D / 4) {
         to[0] = high[0];
         to[32] = high[1];
-        to[4 * PART] = rest(x, y, high[0]);
-        to[4 * PART + 32] = rest(z, w, high[1]);
+        to[4 * PART] = f16_low(x, y, high[0]);
+        to[4 * PART + 32] = f16_low(z, w, high[1]);
     }
     if (at == 0) weight[unit] = f16_undo(e) * (own * 0x1.000000p-3f);
 }
@@ -94,52 +94,27 @@ LT_DEV void bring_queries(uint4 *queries, float *weight, const float *iq, const 
     lt_wgmma_show();
 }
 
-// Asks for a block's keys, zeros where there is no block.
-LT_DEV void ask_page(float4 (*key)[2], const float *pooled, int block)
+// Asks for a block's keys, zeros where there is no block, and what undoes the power of two of the pool whose scores
+// the lane writes.
+LT_DEV void ask_page(u32 (*hi)[4], u32 (*lo)[4], float *back, const f16 *pooled, const float *scale, int block)
 {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const float *const keys = pooled + (size_t)block * STAGE + g * D + t * 4;
+    const int lane = threadIdx.x % 32;
+    const f16 *const keys = pooled + (size_t)block * (2 * STAGE) + lane * 8;
     if (block < 0) {
-        LT_UNROLL(STEPS * 2)
-        for (int i = 0; i < STEPS * 2; i++) {
-            float4 *const k = &key[i / 2][i % 2];
-            k->x = k->y = k->z = k->w = 0.0f;
-        }
+        LT_UNROLL(STEPS * 4)
+        for (int i = 0; i < STEPS * 4; i++) hi[i / 4][i % 4] = lo[i / 4][i % 4] = 0;
         return;
     }
     LT_UNROLL(STEPS * 2)
     for (int i = 0; i < STEPS * 2; i++) {
-        const uint4 v = lt_ld128_once_line(keys + i % 2 * 8 * D + i / 2 * 16);
-        float4 *const k = &key[i / 2][i % 2];
-        k->x = lt_bits_f32(v.x);
-        k->y = lt_bits_f32(v.y);
-        k->z = lt_bits_f32(v.z);
-        k->w = lt_bits_f32(v.w);
+        const uint4 v = lt_ld128_once(keys + i * 256);
+        u32 *const to = i < STEPS ? hi[i] : lo[i - STEPS];
+        to[0] = v.x;
+        to[1] = v.y;
+        to[2] = v.z;
+        to[3] = v.w;
     }
-}
-
-// A page's keys as f16, the high parts and the low parts, and what back[0] and back[1] undo for pools g and g + 8.
-LT_DEV void split_page(u32 (*hi)[4], u32 (*lo)[4], float *back, float4 (*key)[2])
-{
-    float scale[2];
-    LT_UNROLL(2)
-    for (int i = 0; i < 2; i++) {
-        float sum = 0.0f;
-        LT_UNROLL(STEPS)
-        for (int j = 0; j < STEPS; j++) sum += magnitude(key[j][i]);
-        sum += lt_shfl_xor_f32(ALL, sum, 1);
-        sum += lt_shfl_xor_f32(ALL, sum, 2);
-        const int e = f16_exponent(sum);
-        scale[i] = f16_scale(e);
-        back[i] = f16_undo(e);
-    }
-    LT_UNROLL(STEPS * 4)
-    for (int i = 0; i < STEPS * 4; i++) {
-        const float4 k = key[i / 4][i % 2];
-        const float a = (i % 4 < 2 ? k.x : k.z) * scale[i % 2], b = (i % 4 < 2 ? k.y : k.w) * scale[i % 2];
-        hi[i / 4][i % 4] = lt_pack_f16(a, b);
-        lo[i / 4][i % 4] = rest(a, b, hi[i / 4][i % 4]);
-    }
+    *back = scale[block * KEYS + lane / 4 + (lane & 1) * 8];
 }
 
 // A page's keys times COLUMNS queries: the product of the high parts, and then the two others.
@@ -155,13 +130,13 @@ LT_DEV void multiply(float *dot, u32 (*hi)[4], u32 (*lo)[4], u64 queries)
     }
     lt_wgmma_end(sum[0], 8 * OCTETS);
     LT_UNROLL(4 * OCTETS)
-    for (int i = 0; i < 4 * OCTETS; i++) dot[i] = sum[0][i] + sum[1][i];
+    for (int i = 0; i < 4 * OCTETS; i++) dot[i] = fmaf(sum[1][i], 0x1p-11f, sum[0][i]);
 }
 
 LT_DEV float weighted(float sum, float weight, float dot) { return fmaf(weight, dot < 0.0f ? 0.0f : dot, sum); }
 
 // A row's scores of pools g (t = 0) and g + 8 (t = 1) of a page.
-LT_DEV float score_of(u32 (*hi)[4], u32 (*lo)[4], const float *back, u64 queries, const float *weight)
+LT_DEV float score_of(u32 (*hi)[4], u32 (*lo)[4], float back, u64 queries, const float *weight)
 {
     const int t = threadIdx.x % 4;
     float upper = 0.0f, lower = 0.0f;
@@ -180,11 +155,11 @@ LT_DEV float score_of(u32 (*hi)[4], u32 (*lo)[4], const float *back, u64 queries
     lower += lt_shfl_xor_f32(ALL, lower, 1);
     upper += lt_shfl_xor_f32(ALL, upper, 2);
     lower += lt_shfl_xor_f32(ALL, lower, 2);
-    return t & 1 ? lower * back[1] : upper * back[0];
+    return (t & 1 ? lower : upper) * back;
 }
 
 LT_KERNEL(32 * WARPS, 1)
-dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *score, const float *iq, const float *iw, const float *pooled, const i32 *positions, const i32 *slots, const i32 *block_table)
+dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *score, const float *iq, const float *iw, const f16 *pooled, const float *scale, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
@@ -207,7 +182,7 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     int page = warp * gridDim.x + blockIdx.x, block = page_block(block_table, slot, page);
     int following = page_block(block_table, slot, page + stride);
     // A page of the block, while the kernel in front still runs.
-    if (threadIdx.x == 0 && block >= 0) lt_bulk_prefetch_l2(pooled + (size_t)block * STAGE, STAGE * 4);
+    if (threadIdx.x == 0 && block >= 0) lt_bulk_prefetch_l2(pooled + (size_t)block * (2 * STAGE), STAGE * 4);
     lt_pdl_wait();
     lt_pdl_launch();
     if (blockIdx.x >= pages) return;
@@ -215,8 +190,9 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     // four warps' after four warps', and these multiply while those wait.
     if (warp >= 4) bring_queries(queries, weight, iq + (size_t)m0 * HEADS * D, iw + (size_t)m0 * HEADS, rows);
     if (warp >= 8) lt_bar_sync(warp / 4, 256);
-    float4 key[STEPS][2];
-    ask_page(key, pooled, page < pages ? block : -1);
+    u32 hi[STEPS][4], lo[STEPS][4];
+    float back = 0.0f;
+    ask_page(hi, lo, &back, pooled, scale, page < pages ? block : -1);
     if (warp >= 4 && warp < WARPS - 4) lt_bar_arrive(warp / 4 + 1, 256);
     __syncthreads();
     int first = warp / 4 * 4 * gridDim.x + blockIdx.x;  // page of the first of four warps
@@ -224,9 +200,6 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     LT_UNROLL(1)
     for (;;) {
         const int pool = page * KEYS + g + (t & 1) * 8, is_here = block >= 0;
-        float back[2];
-        u32 hi[STEPS][4], lo[STEPS][4];
-        split_page(hi, lo, back, key);
         LT_UNROLL(1)
         for (int r = 0; r < rows; r++) {
             const u64 own = lt_wgmma_b(queries) + r * (ALL_HEADS / COLUMNS) * PRODUCT;
@@ -240,10 +213,10 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
         first += stride;
         if (first >= pages) return;
         block = following;
-        ask_page(key, pooled, page < pages ? block : -1);
+        ask_page(hi, lo, &back, pooled, scale, page < pages ? block : -1);
         following = page_block(block_table, slot, page + stride);
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const float **)a[3], *(const i32 **)a[4], *(const i32 **)a[5], *(const i32 **)a[6]); }
+void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const f16 **)a[3], *(const float **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(const i32 **)a[7]); }
 #endif
