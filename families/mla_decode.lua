@@ -3,7 +3,8 @@
 -- without a block, are skipped; a row without any gives zeros, one without a slot writes nothing.
 -- Bound by the steps of a launch that depend on each other (ids, block table, latents, products,
 -- the meeting of the parts) and by the latents' way from the L2, which every group of heads goes.
--- NaN in a query makes NaN of its head, NaN in a latent (code 0x7f) of its row.
+-- NaN in a query makes NaN of its head, NaN in a latent (code 0x7f) of its row; z beyond a million
+-- counts as that.
 local family = require("gen.family")
 local paged = require("gen.paged")
 
@@ -25,6 +26,7 @@ local function has_many(v) return v.held > 1 end              -- parts
 -- Places for latents in a block with many parts: with four of them, two come later.
 local function places(s) return ceil(tiles(s), 8) end
 local function rest(s, v) return v.held == 4 and ceil(tiles(s) - 4, 8) or 0 end
+local function words_of_powers(s, v) return (ceil(most(s, v), 4) | 1) * 4 end  -- of a head
 
 -- A warp for each tile, and one more than there are 32 columns of y. With many parts: one for each
 -- place and each 32 columns, as long as there are registers.
@@ -44,20 +46,18 @@ local function shared(s, v)
     local queries = group(v) * (2 * s.D + 32)
     if not has_many(v) then
         return most(s, v) * TILE * (s.D + 16) + 4 * group(v) * (s.D // v.slices) + queries
-            + 4 * group(v) * (most(s, v) | 1) * TILE
+            + 4 * group(v) * most(s, v) * TILE
     end
-    local p = 4 * group(v) * ((places(s) + rest(s, v)) | 1) * TILE
+    local p = 4 * group(v) * v.held * most(s, v) * TILE
     local table_bytes = brings_table(s) and 4 * s.PAGES or 0
     return math.max(places(s) * TILE * (s.D + 16) + math.max(p, table_bytes) + queries,
         4 * group(v) * s.D)
 end
 
--- The rest: largest z and sum of p of each tile, what the parts are weighted by, the block table.
+-- The rest: largest power of each tile, what the parts are weighted by, the block table.
 local function static(s, v)
-    local many = has_many(v)
-    local held = many and places(s) * v.held // 2 or most(s, v)
-    return held * (8 * group(v) + 4) + (20 * v.cluster + 24) * group(v)
-        + (brings_table(s) and not many and 4 * s.PAGES or 0) + 1536
+    return 4 * group(v) * v.held * words_of_powers(s, v) + (20 * v.cluster + 28) * group(v)
+        + (brings_table(s) and not has_many(v) and 4 * s.PAGES or 0) + 1536
 end
 
 local function fits(s, v, bytes) return shared(s, v) + static(s, v) <= bytes end
@@ -105,7 +105,7 @@ local function id(s, i, random)
 end
 
 return family("mla_decode", {
-    rev = 4,
+    rev = 5,
     maths = "y[m,h] = sum over a in ids of softmax_a(QK^-0.5 q[m,h] . cache[a]) cache[a]",
 
     -- QK: width of a head before it was absorbed
@@ -135,7 +135,7 @@ return family("mla_decode", {
         local parts = s.M * groups(s, v) * v.slices
         return {
             { "partial", "f32", { parts, meetings, group(v), s.D // v.slices } },
-            -- largest z, sum of exp
+            -- largest power of exp(z), sum of p
             { "sums", "f32", { parts, meetings, v.cluster, group(v), 2 } },
             { "arrived", "u32", { parts, v.cluster } },
         }

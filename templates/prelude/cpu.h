@@ -156,7 +156,9 @@ extern void lt_cpu_mbar_arrive(lt_thread *, const char *, int, u64 *bar, u32 byt
 extern void lt_cpu_mbar_wait(lt_thread *, const char *, int, u64 *bar, u32 parity);
 extern void lt_cpu_bulk_load(lt_thread *, const char *, int, void *to, const void *from, u32 bytes, u64 *bar);
 extern void lt_cpu_bulk_prefetch(lt_thread *, const char *, int, const void *p, u32 bytes);
+static const uint4 lt_cpu_zeros;
 #define lt_cp_async16(to, from) lt_cpu_cp_async16(LT_HERE, to, from)
+#define lt_cp_async16_or_0(to, from, is_there) lt_cp_async16(to, (is_there) ? (const void *)(from) : &lt_cpu_zeros)
 #define lt_cp_commit() lt_cpu_cp_commit(LT_HERE)
 #define lt_cp_wait(n) lt_cpu_cp_wait(LT_HERE, n)
 #define lt_mbar_init(bar, arrivals) lt_cpu_mbar_init(LT_HERE, bar, arrivals)

@@ -265,6 +265,13 @@ LT_DEV void lt_cp_async16(void *to, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(lt_shared_address(to)), "l"(from) : "memory");
 }
+/* 16 zeros where `from` is not there: nothing is read. */
+LT_DEV void lt_cp_async16_or_0(void *to, const void *from, int is_there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(lt_shared_address(to)), "l"(from),
+                 "r"(is_there ? 16 : 0)
+                 : "memory");
+}
 #define lt_cp_commit() asm volatile("cp.async.commit_group;" ::: "memory")
 /* Afterwards all but the newest n groups have landed. */
 #define lt_cp_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")

@@ -1,11 +1,12 @@
-/* family mla_decode rev 4, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant o1p1c1s1h1, class mma.f16_1_1 */
+/* family mla_decode rev 5, shape m1_heads4_d128_qk64_width67_slots1_pages8_blocks8, variant o1p1c1s1h1, class mma.f16_1_1 */
 // A block has GROUP heads, a part of the ids in tiles of 16 and a slice of y's columns; the blocks of a cluster have
 // parts of the same heads and columns. Latents are in shared memory as they are; E4M3 is exact in f16, to which queries
 // are brought by a power of two.
-// z: a warp finds and loads a tile, and multiplies one half of the columns while the other one lands: tokens are the
-// 16-row operand. p, the sum of two f16, takes the place of z with the block's largest z of a head, by all warps. y: a
-// warp has some columns of all tiles, which are the 16-row operand, lane (g, t) taking four of them in the tokens 2 t,
-// 2 t + 1, 2 t + 8 and 2 t + 9; the last warp has none and finds what the parts are weighted by.
+// z: a warp finds and loads a tile, and multiplies a quarter of the columns while the next ones land: tokens are the
+// 16-row operand. p, the sum of two f16, is exp(z) over the part's largest power of two of a head, which all warps
+// find: exps stay in registers, and parts are weighted by powers of two. y: a warp has some columns of all tiles, which
+// are the 16-row operand, lane (g, t) taking four of them in the tokens 2 t, 2 t + 1, 2 t + 8 and 2 t + 9; the last
+// warp has none and sums p.
 // Then each block of a cluster gets its share of the outputs from all of them: nobody waits for the others in front of
 // that. Shares of several clusters meet in memory.
 enum { M = 1, HEADS = 4, D = 128, QK = 64, WIDTH = 67, SLOTS = 1, PAGES = 8, BLOCKS = 8, OCTETS = 1, PARTS = 1, CLUSTER = 1, SLICES = 1, HELD = 1 };
@@ -18,7 +19,6 @@ enum {
     LEAST = TILES / PARTS,
     STEP = 1,                              // from one to the next
     AT_ONCE = MOST,                        // in line in y
-    HEAD = (MOST | 1) * TILE,              // words between heads' p
     COLUMNS = D / SLICES,
     SPANS = COLUMNS / 32,                  // of a warp's columns
     WANTED = MOST > SPANS ? MOST : SPANS + 1,
@@ -30,23 +30,26 @@ enum {
     MEETINGS = PARTS / CLUSTER,
     THREADS = 32 * WARPS
 };
-// Latents, queries, z, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST
-// to MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, HEAD words between heads' p,
-// MET parts that meet in a cluster, THREADS of a block.
+// Latents, queries, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST to
+// MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, SPANS of 32 columns, MET parts
+// that meet in a cluster, THREADS of a block.
 enum {
     ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
     QUERY = 2 * D + 32,                    // bytes between queries
     PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
     LINES = 512 / PANEL,                   // tokens that a warp loads at once
     UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
-    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together  ORDER STAGES
+    STAGES = D % 512 == 0 ? 4 : D % 256 == 0 ? 2 : 1,  // of the columns: loaded and multiplied together  ORDER STAGES
     STAGE = D / PANEL / STAGES,            // panels
     ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
-    RANKS = (MET + 3) / 4,                 // parts that a lane looks at
+    OWN_P = OCTETS * 128,                  // words of p, of a tile
+    IS_TOGETHER = OCTETS == 2 && SPANS % 4 == 0,  // y by four warps
+    SPACE = ((MOST + 3) / 4 | 1) * 4,      // words between heads' powers: eight lanes meet every bank once
+    TOGETHER = 3,                          // tiles of y that four warps multiply at once: more have no registers
+    LEAST_POWER = -0x40000000,             // of zero
     IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence  ORDER TABLE
 };
 #define ALL 0xffffffffu
-#define LEAST_F32 -0x1.fffffep127f
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
@@ -68,7 +71,22 @@ LT_DEV int f16_exponent(float largest)
 LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
 LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
-LT_DEV float larger(float a, float b) { return a > b ? a : b; }
+// exp(z) of a lane's tokens g and g + 8 and heads 2 t and 2 t + 1 of an octet: value, 0.7 .. 1.42, times 2^power.
+typedef struct {
+    float value[4];
+    i32 power[4];
+} exps;
+
+// What a lane loads of a token: 16 bytes of each panel.
+typedef struct {
+    const e4m3 *from;
+    int is_there;
+} line;
+
+LT_DEV i32 larger(i32 a, i32 b) { return a > b ? a : b; }
+
+// 0 where that is no normal number.
+LT_DEV float power_of_2(i32 n) { return lt_bits_f32((u32)(larger(n, -127) + 127) << 23); }
 
 // Asks for the block table where it is IN_SHARED, into `to`. Returns where it is.
 LT_DEV const i32 *ask_table(i32 *to, const i32 *block_table, int slot)
@@ -98,31 +116,34 @@ LT_DEV int find_block(const i32 *table, int slot, int page)
     return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES && table[page] < BLOCKS ? table[page] : -1;
 }
 
-// The cache's row of token lane % 16 of a tile, of another one where that is skipped; live: which are not.
+// The cache's row of token lane % 16 of a tile, -1 where that is skipped; live: which are not.
 LT_DEV int find_row(u32 *live, int id, const i32 *table, int slot, int position)
 {
     const int block = find_block(table, slot, id < 0 || id > position ? -1 : id / PAGE);
-    const int row = block < 0 ? 0 : block * PAGE + id % PAGE;
     *live = lt_ballot(ALL, block >= 0) & 0xffff;
-    const int other = (int)lt_shfl_u32(ALL, (u32)row, (lt_ffs(*live) - 1) & 15);
-    return block < 0 ? other : row;
+    return block < 0 ? -1 : block * PAGE + id % PAGE;
 }
 
-// A panel of a tile; from: the lane's rows.
-LT_DEV void load_panel(u8 *latents, const e4m3 *const *from, int panel)
+// What the lane loads of a tile; row: of token lane % 16.
+LT_DEV void find_lines(line *to, const e4m3 *cache, int row)
 {
-    const int lane = threadIdx.x % 32, token = lane / (PANEL / 16), at = panel * PANEL + lane % (PANEL / 16) * 16;
+    const int lane = threadIdx.x % 32;
     LT_UNROLL(TILE / LINES)
-    for (int k = 0; k < TILE / LINES; k++) lt_cp_async16(latents + (k * LINES + token) * ROW + at, from[k] + at);
+    for (int k = 0; k < TILE / LINES; k++) {
+        const int own = (int)lt_shfl_u32(ALL, (u32)row, k * LINES + lane / (PANEL / 16));
+        to[k].from = cache + (size_t)larger(own, 0) * D + lane % (PANEL / 16) * 16;
+        to[k].is_there = own >= 0;
+    }
 }
 
-// Zeros for a tile, all of whose tokens are skipped.
-LT_DEV void clear_tile(u8 *latents)
+// A panel of a tile; zeros of tokens that are skipped.
+LT_DEV void load_panel(u8 *latents, const line *lines, int panel)
 {
-    uint4 zero;
-    zero.x = zero.y = zero.z = zero.w = 0;
-    LT_UNROLL(1)
-    for (int i = threadIdx.x % 32; i < D; i += 32) lt_st128(latents + i / (D / 16) * ROW + i % (D / 16) * 16, zero);
+    const int lane = threadIdx.x % 32;
+    u8 *const to = latents + lane / (PANEL / 16) * ROW + lane % (PANEL / 16) * 16 + panel * PANEL;
+    LT_UNROLL(TILE / LINES)
+    for (int k = 0; k < TILE / LINES; k++)
+        lt_cp_async16_or_0(to + k * LINES * ROW, lines[k].from + panel * PANEL, lines[k].is_there);
 }
 
 // Where unit i of a query is: eight lanes that read one of each quarter of a panel of two heads meet every bank once.
@@ -201,137 +222,188 @@ LT_DEV void dot_panel(float (*dot)[2][4], const u8 *latents, const u32 (*query)[
     }
 }
 
-// p of a lane's two heads and one token becomes p of two tokens and one head: 2 t where g is even, else 2 t + 1. to:
-// that head's p in the tile; of its tokens 2 i, 2 i + 1, 2 i + 8 and 2 i + 9 four words have the upper parts of the
-// first two and of the others, and the lower parts.
-LT_DEV void keep_weights(u32 *to, const float *e, int odd)
+// lt_exp without its last step: exp(x) is what is returned times 2^power. Beyond a million x counts as that.
+LT_DEV float exp_and_power(i32 *power, float x)
 {
-    u32 both[2];
-    LT_UNROLL(2)
-    for (int i = 0; i < 2; i++) both[i] = lt_pack_f16(e[i], e[i] - lt_f16_f32(lt_f32_f16(e[i])));
-    const u32 other = lt_shfl_xor_u32(ALL, odd ? both[0] : both[1], 4), own = odd ? both[1] : both[0];
-    const u32 first = odd ? other : own, second = odd ? own : other;
-    to[0] = lt_byte_perm(first, second, 0x5410);
-    to[2] = lt_byte_perm(first, second, 0x7632);
+    x = x < -1e6f ? -1e6f : x;
+    x = x > 1e6f ? 1e6f : x;
+    const float shifted = x * 0x1.715476p0f + 12582912.0f;
+    const float n = shifted - 12582912.0f;
+    float r = fmaf(n, -0x1.62e400p-1f, x), v = 0x1.6d10fcp-10f;
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    v = fmaf(v, r, 0x1.120b62p-7f);
+    v = fmaf(v, r, 0x1.55551ap-5f);
+    v = fmaf(v, r, 0x1.5554dep-3f);
+    v = fmaf(v, r, 0.5f);
+    v = fmaf(v, r * r, r);
+    *power = (i32)(lt_f32_bits(shifted) - 0x4b400000u);
+    return v + 1.0f;
 }
 
-// Where a lane has its four z of an octet and a tile, heads 2 t and 2 t + 1 of tokens g and g + 8, until there is p.
-LT_DEV u32 *place_of_z(u32 *p, int octet, int tile)
-{
-    const int lane = threadIdx.x % 32;
-    return p + (octet * 8 + lane / 4) * HEAD + tile * TILE + lane % 4 * 4;
-}
-
-// z of a tile, of tokens that are skipped the least; most: of its tokens the largest; alive: the live ones.
-LT_DEV void keep_z(u32 *p, float *most, u32 *alive, float (*dot)[2][4], const float *unit, u32 live, int tile)
+// exp(z) of a tile, the part's number `tile`, 0 of tokens that are skipped; most: the largest power of each head.
+LT_DEV void find_exps(exps *to, i32 (*most)[SPACE], float (*dot)[2][4], const float *unit, u32 live, int tile)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    if (lane == 0) *alive = live;
     LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        float two[2] = {LEAST_F32, LEAST_F32}, z[4];
-        uint4 four;
+        i32 two[2] = {LEAST_POWER, LEAST_POWER};
         LT_UNROLL(4)
         for (int j = 0; j < 4; j++) {
-            const float all = (dot[n][0][j] + dot[n][1][j]) * unit[n * 8 + 2 * t + j % 2];
-            z[j] = live >> (g + j / 2 * 8) & 1 ? all : LEAST_F32;
-            two[j % 2] = larger(z[j], two[j % 2]);
+            i32 power;
+            const float all = exp_and_power(&power, (dot[n][0][j] + dot[n][1][j]) * unit[n * 8 + 2 * t + j % 2]);
+            const int is_live = live >> (g + j / 2 * 8) & 1;
+            to[n].value[j] = is_live ? all : 0.0f;
+            to[n].power[j] = is_live ? power : LEAST_POWER;
+            two[j % 2] = larger(to[n].power[j], two[j % 2]);
         }
-        four.x = lt_f32_bits(z[0]), four.y = lt_f32_bits(z[1]), four.z = lt_f32_bits(z[2]), four.w = lt_f32_bits(z[3]);
-        lt_st128(place_of_z(p, n, tile), four);
         LT_UNROLL(6)
-        for (int i = 0; i < 6; i++) two[i % 2] = larger(lt_shfl_xor_f32(ALL, two[i % 2], 4 << i / 2), two[i % 2]);
-        if (g == 0) most[n * 8 + 2 * t] = two[0], most[n * 8 + 2 * t + 1] = two[1];
+        for (int i = 0; i < 6; i++)
+            two[i % 2] = larger((i32)lt_shfl_xor_u32(ALL, (u32)two[i % 2], 4 << i / 2), two[i % 2]);
+        if (g == 0) most[n * 8 + 2 * t][tile] = two[0], most[n * 8 + 2 * t + 1][tile] = two[1];
     }
 }
 
-// The largest z of head h of a part, whose tiles are from place first to count.
-LT_DEV float part_largest(float (*most)[GROUP], int first, int count, int h)
+// Of tiles that are not there, behind a barrier. rows: of the parts and heads of a block.
+LT_DEV void clear_most(i32 (*most)[SPACE], int rows)
 {
-    float largest = LEAST_F32;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < rows * SPACE; i += THREADS) most[i / SPACE][i % SPACE] = LEAST_POWER;
+}
+
+// The largest power of a head in a part.
+LT_DEV i32 part_largest(const i32 *most)
+{
+    i32 largest = LEAST_POWER;
     LT_UNROLL((MOST + 3) / 4)
     for (int i = 0; i < (MOST + 3) / 4; i++) {
-        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
-        if (place < count) largest = larger(most[place][h], largest);
+        const uint4 four = lt_ld128(most + 4 * i);
+        const i32 v[4] = {(i32)four.x, (i32)four.y, (i32)four.z, (i32)four.w};
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++)
+            if (i * 4 + j < MOST) largest = larger(v[j], largest);
     }
-    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
-    return larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
+    return largest;
 }
 
-// And the sum of its p.
-LT_DEV uint4 part_stats(float (*most)[GROUP], float (*total)[GROUP], int first, int count, int h)
-{
-    uint4 both;
-    float sum = 0.0f;
-    LT_UNROLL((MOST + 3) / 4)
-    for (int i = 0; i < (MOST + 3) / 4; i++) {
-        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
-        if (place < count) sum += total[place][h];
-    }
-    sum += lt_shfl_xor_f32(ALL, sum, 1);
-    sum += lt_shfl_xor_f32(ALL, sum, 2);
-    both.x = lt_f32_bits(part_largest(most, first, count, h)), both.y = lt_f32_bits(sum), both.z = both.w = 0;
-    return both;
-}
-
-// p of an octet and a tile, with its part's largest z; total: of its tokens the sum.
-LT_DEV void keep_p(u32 *p, float *total, float (*most)[GROUP], u32 live, int octet, int tile, int first, int count)
+// p of a tile relative to its part's largest power, the sum of two f16, as products take it: of eight heads 32 words of
+// the upper parts, word 4 h + t those of head h and the tokens 2 t and 2 t + 1; 32 of the tokens + 8; then the lower
+// parts. A lane has two heads of the tokens g and g + 8: with its neighbour's they become two tokens of one head, 2 t
+// where g is even, else 2 t + 1.
+LT_DEV void keep_p(u32 *p, const exps *from, i32 (*most)[SPACE], int tile)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const uint4 four = lt_ld128(place_of_z(p, octet, tile));
-    const float z[4] = {lt_bits_f32(four.x), lt_bits_f32(four.y), lt_bits_f32(four.z), lt_bits_f32(four.w)};
-    __syncwarp();  // p takes the place of z
-    const float largest = part_largest(most, first, count, octet * 8 + g);
-    const float two[2] = {lt_shfl_f32(ALL, largest, 8 * t), lt_shfl_f32(ALL, largest, 8 * t + 4)};
-    float sum[2] = {0};
-    LT_UNROLL(2)
-    for (int i = 0; i < 2; i++) {
-        const int is_live = live >> (g + i * 8) & 1;
-        float e[2];
-        LT_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            const float all = lt_exp(z[i * 2 + j] - two[j]);
-            e[j] = is_live ? all : 0.0f;
-            sum[j] += e[j];
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        i32 (*const heads)[SPACE] = most + n * 8 + 2 * t;
+        const i32 largest[2] = {part_largest(heads[0]), part_largest(heads[1])};
+        u32 *const to = p + tile * OWN_P + n * 128 + (2 * t + g % 2) * 4 + g / 2, both[4];
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const float v = from[n].value[j] * power_of_2(from[n].power[j] - largest[j % 2]);
+            both[j] = lt_pack_f16(v, v - lt_f16_f32(lt_f32_f16(v)));
         }
-        keep_weights(p + (octet * 8 + 2 * t + g % 2) * HEAD + tile * TILE + g / 2 * 4 + i, e, g % 2);
+        LT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            const u32 own = g % 2 ? both[i * 2 + 1] : both[i * 2];
+            const u32 other = lt_shfl_xor_u32(ALL, g % 2 ? both[i * 2] : both[i * 2 + 1], 4);
+            const u32 first = g % 2 ? other : own, second = g % 2 ? own : other;
+            to[i * 32] = lt_byte_perm(first, second, 0x5410);
+            to[64 + i * 32] = lt_byte_perm(first, second, 0x7632);
+        }
     }
-    LT_UNROLL(6)
-    for (int i = 0; i < 6; i++) sum[i % 2] += lt_shfl_xor_f32(ALL, sum[i % 2], 4 << i / 2);
-    if (g == 0) total[octet * 8 + 2 * t] = sum[0], total[octet * 8 + 2 * t + 1] = sum[1];
+}
+
+// A part's largest power and sum of p of the heads 2 t and 2 t + 1 of an octet. A warp calls.
+LT_DEV void part_stats(uint4 *both, i32 (*most)[SPACE], const u32 *p, int octet, int count)
+{
+    const int lane = threadIdx.x % 32, t = lane % 4;
+    const u32 ones[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00};
+    float high[4] = {0}, low[4] = {0};
+    LT_UNROLL(MOST)
+    for (int i = 0; i < MOST; i++) {
+        const u32 *const own = p + i * OWN_P + octet * 128 + lane;
+        if (i >= LEAST && i >= count) break;
+        const u32 high_p[2] = {own[0], own[32]}, low_p[2] = {own[64], own[96]};
+        lt_mma_m16n8k16_f16(high, ones, high_p, high);
+        lt_mma_m16n8k16_f16(low, ones, low_p, low);
+    }
+    LT_UNROLL(2)
+    for (int j = 0; j < 2; j++) {
+        both[j].x = (u32)part_largest(most[octet * 8 + 2 * t + j]), both[j].y = lt_f32_bits(high[j] + low[j]);
+        both[j].z = both[j].w = 0;
+    }
+}
+
+// A lane's four columns of a tile as two products' rows: the columns 0 and 2, and 1 and 3.
+LT_DEV void take_columns(u32 (*to)[4], const u8 *latents, int is_there)
+{
+    u32 code[4];
+    LT_UNROLL(4)
+    for (int n = 0; n < 4; n++) code[n] = is_there ? *(const u32 *)(latents + (n / 2 * 8 + n % 2) * ROW) : 0;
+    LT_UNROLL(2)
+    for (int k = 0; k < 2; k++) {
+        const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
+        const u32 back = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x7362);
+        to[0][k * 2] = lt_e4m3x2_f16x2(front);
+        to[1][k * 2] = lt_e4m3x2hi_f16x2(front);
+        to[0][k * 2 + 1] = lt_e4m3x2_f16x2(back);
+        to[1][k * 2 + 1] = lt_e4m3x2hi_f16x2(back);
+    }
+}
+
+// The sums of two octets by four warps together: of a tile that is not there the latents are zeros.
+LT_DEV void weigh_together(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int count)
+{
+    float d[32];
+    const u64 b = lt_wgmma_b(p);
+    LT_UNROLL((MOST + TOGETHER - 1) / TOGETHER)
+    for (int first = 0; first < MOST; first += TOGETHER) {
+        u32 a[TOGETHER][2][4];
+        LT_UNROLL(TOGETHER)
+        for (int i = 0; i < TOGETHER; i++) {
+            const int tile = first + i;
+            if (tile < MOST) take_columns(a[i], latents + tile * STEP * TILE * ROW, tile < LEAST || tile < count);
+        }
+        lt_wgmma_begin();
+        LT_UNROLL(TOGETHER)
+        for (int i = 0; i < TOGETHER; i++) {
+            const int tile = first + i, own = tile < LEAST || tile < count ? tile : 0;
+            if (tile >= MOST) continue;
+            lt_wgmma_f16_n32(d, a[i][0], b + own * (OWN_P / 4), tile > 0);
+            lt_wgmma_f16_n32(d + 16, a[i][1], b + own * (OWN_P / 4), tile > 0);
+        }
+        lt_wgmma_end(d, 32);
+    }
+    LT_UNROLL(OCTETS * 8)
+    for (int i = 0; i < OCTETS * 8; i++) {
+        const float *const own = d + i / 4 % 2 * 16 + i / 8 * 8 + i % 4;
+        sum[i / 4 % 2][i / 8][i % 4] = own[0] + own[4];
+    }
 }
 
 // The sums of a lane's four columns over a part: sum[i] has columns i and i + 2 of heads 2 t and 2 t + 1 of each octet.
-LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int first, int count)
+LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int count)
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int lane = threadIdx.x % 32, t = lane % 4;
     float low[2][OCTETS][4] = {0};
-    latents += (first * TILE + 2 * t) * ROW, p += g * HEAD + first * TILE + t * 4;
+    latents += 2 * t * ROW;
+    if (IS_TOGETHER) {
+        weigh_together(sum, latents, p, count);
+        return;
+    }
     LT_UNROLL(AT_ONCE)
     for (int i = 0; i < MOST; i++) {
-        const int token = i * STEP * TILE;
-        u32 code[4], a[4][2];
-        if (i >= LEAST && first + i * STEP >= count) break;
-        LT_UNROLL(4)
-        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(latents + (token + n / 2 * 8 + n % 2) * ROW);
-        LT_UNROLL(2)
-        for (int k = 0; k < 2; k++) {
-            const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
-            const u32 back = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x7362);
-            a[0][k] = lt_e4m3x2_f16x2(front);
-            a[1][k] = lt_e4m3x2hi_f16x2(front);
-            a[2][k] = lt_e4m3x2_f16x2(back);
-            a[3][k] = lt_e4m3x2hi_f16x2(back);
-        }
+        u32 a[2][4];
+        if (i >= LEAST && i >= count) break;
+        take_columns(a, latents + i * STEP * TILE * ROW, 1);
         LT_UNROLL(OCTETS)
         for (int n = 0; n < OCTETS; n++) {
-            const uint4 weight = lt_ld128(p + n * 8 * HEAD + token);
-            const u32 high_p[2] = {weight.x, weight.y}, low_p[2] = {weight.z, weight.w};
+            const u32 *const own = p + i * OWN_P + n * 128 + lane;
+            const u32 high_p[2] = {own[0], own[32]}, low_p[2] = {own[64], own[96]};
             LT_UNROLL(2)
             for (int k = 0; k < 2; k++) {
-                const u32 rows[4] = {a[k][0], a[k + 2][0], a[k][1], a[k + 2][1]};
-                lt_mma_m16n8k16_f16(sum[k][n], rows, high_p, sum[k][n]);
-                lt_mma_m16n8k16_f16(low[k][n], rows, low_p, low[k][n]);
+                lt_mma_m16n8k16_f16(sum[k][n], a[k], high_p, sum[k][n]);
+                lt_mma_m16n8k16_f16(low[k][n], a[k], low_p, low[k][n]);
             }
         }
     }
@@ -339,29 +411,43 @@ LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int 
     for (int i = 0; i < OCTETS * 8; i++) sum[i / 4 % 2][i / 8][i % 4] += low[i / 4 % 2][i / 8][i % 4];
 }
 
-// What the parts' p of head h are multiplied by, so that they have one largest z. Returns the sum of all p.
-LT_DEV float find_scales(float *scale, float *largest, float4 (*stats)[GROUP], int h)
+// The parts' values of a head or an output: r and r + 8, these with r + 4 and r + 12, then all: so too where
+// a block has some parts.
+LT_DEV float meet(const float *scale, const float *values, int stride)
 {
-    const int t = threadIdx.x % 4;
-    float theirs[RANKS], all = LEAST_F32, sum = 0.0f;
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) {
-        const int r = k * 4 + t, there = r < MET;
-        scale[k] = there ? stats[r][h].x : LEAST_F32;
-        theirs[k] = there ? stats[r][h].y : 0.0f;
-        all = larger(scale[k], all);
+    float all = 0.0f;
+    LT_UNROLL(4)
+    for (int b = 0; b < 4; b++) {
+        float four = 0.0f;
+        LT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            float two = 0.0f;
+            LT_UNROLL(2)
+            for (int r = b + 4 * i; r < MET; r += 8) two = fmaf(scale[r], values[r * stride], two);
+            four += two;
+        }
+        all += four;
     }
-    all = larger(lt_shfl_xor_f32(ALL, all, 1), all);
-    all = larger(lt_shfl_xor_f32(ALL, all, 2), all);
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) {
-        scale[k] = lt_exp(scale[k] - all);
-        sum = fmaf(scale[k], theirs[k], sum);
-    }
-    sum += lt_shfl_xor_f32(ALL, sum, 1);
-    *largest = all;
-    return sum + lt_shfl_xor_f32(ALL, sum, 2);
+    return all;
 }
+
+// What the parts' p of a head are multiplied by, so that they have one largest power. Returns the sum of all p.
+LT_DEV float find_scales(float *scale, i32 *largest, const float4 *stats)
+{
+    i32 power[MET];
+    *largest = LEAST_POWER;
+    LT_UNROLL(MET)
+    for (int r = 0; r < MET; r++) {
+        power[r] = (i32)lt_f32_bits(stats[r].x);
+        *largest = larger(power[r], *largest);
+    }
+    LT_UNROLL(MET)
+    for (int r = 0; r < MET; r++) scale[r] = power_of_2(power[r] - *largest);
+    return meet(scale, &stats->y, 4);
+}
+
+// So that all zeros give zeros.
+LT_DEV float reciprocal(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
 LT_DEV int part_of(void) { return CLUSTER > 1 ? (int)(blockIdx.x % CLUSTER) : 0; }
 
@@ -386,16 +472,19 @@ LT_DEV void give_sums(float *shares, float (*sum)[OCTETS][4], int head, int colu
     give(shares + part_of() * SHARE + at % SHARE, at / SHARE, four, given);
 }
 
-// The part's largest z and sum of p of head g of each octet, to all of the cluster. A warp calls.
-LT_DEV void give_stats(float4 (*stats)[GROUP], float (*most)[GROUP], float (*total)[GROUP], int count, u64 *given)
+// The part's stats of a head to the blocks whose shares have outputs of it. A warp calls.
+LT_DEV void give_stats(float4 (*stats)[CLUSTER], i32 (*most)[SPACE], const u32 *p, int count, u64 *given)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        const uint4 both = part_stats(most, total, 0, count, n * 8 + g);
-        LT_UNROLL(RANKS)
-        for (int k = 0; k < RANKS; k++)
-            if (k * 4 + t < CLUSTER) give(stats[part_of()] + n * 8 + g, k * 4 + t, both, given);
+        uint4 both[2];
+        part_stats(both, most, p, n, count);
+        LT_UNROLL(2)
+        for (int j = 0; j < 2; j++) {
+            const int h = n * 8 + 2 * t + j, rank = h * COLUMNS / SHARE + g;
+            if (rank * SHARE < (h + 1) * COLUMNS) give(stats[h] + part_of(), rank, both[j], given);
+        }
     }
 }
 
@@ -405,76 +494,40 @@ LT_DEV void clusters_meet(bf16 *y, const float *partial, const float *sums, int 
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < SHARE; i += THREADS) {
         const int h = (part_of() * SHARE + i) / COLUMNS, column = (part_of() * SHARE + i) % COLUMNS;
-        float part[MEETINGS], scale[MEETINGS], theirs[MEETINGS], largest, sum = 0.0f, value = 0.0f;
+        float part[MEETINGS], theirs[MEETINGS], sum = 0.0f, value = 0.0f;
+        i32 power[MEETINGS], largest = LEAST_POWER;
         if (group * GROUP + h >= HEADS) break;
         LT_UNROLL(MEETINGS)
         for (int j = 0; j < MEETINGS; j++) {
-            scale[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2));
+            power[j] = (i32)lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2);
             theirs[j] = lt_bits_f32(lt_ld32_fresh(sums + (j * CLUSTER * GROUP + h) * 2 + 1));
             part[j] = lt_bits_f32(lt_ld32_fresh(partial + (size_t)j * OUTPUTS + i));
         }
-        largest = scale[0];
         LT_UNROLL(MEETINGS)
-        for (int j = 1; j < MEETINGS; j++) largest = larger(scale[j], largest);
+        for (int j = 0; j < MEETINGS; j++) largest = larger(power[j], largest);
         LT_UNROLL(MEETINGS)
         for (int j = 0; j < MEETINGS; j++) {
-            scale[j] = lt_exp(scale[j] - largest);
-            sum = fmaf(scale[j], theirs[j], sum);
-            value = fmaf(scale[j], part[j], value);
+            const float scale = power_of_2(power[j] - largest);
+            sum = fmaf(scale, theirs[j], sum);
+            value = fmaf(scale, part[j], value);
         }
-        y[(size_t)(group * GROUP + h) * D + slice * COLUMNS + column] =
-            lt_f32_bf16(value * (sum == 0.0f ? 0.0f : 1.0f / sum));
+        y[(size_t)(group * GROUP + h) * D + slice * COLUMNS + column] = lt_f32_bf16(value * reciprocal(sum));
     }
-}
-
-// What the parts' shares of head g are weighted by. A warp calls. Where clusters meet: their largest z and sum too.
-LT_DEV void weigh_parts(float (*weight)[4 * RANKS], float2 *all, float4 (*stats)[GROUP], int octet)
-{
-    const int lane = threadIdx.x % 32, h = octet * 8 + lane / 4, t = lane % 4;
-    float scale[RANKS], largest;
-    const float sum = find_scales(scale, &largest, stats, h);
-    const float share = MEETINGS > 1 ? 1.0f : sum == 0.0f ? 0.0f : 1.0f / sum;
-    if (MEETINGS > 1 && t == 0) all[h].x = largest, all[h].y = sum;
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) weight[h][k * 4 + t] = scale[k] * share;
-}
-
-// The parts' shares of an output: r and r + 8, these with r + 4 and r + 12, then all: as where a block has some parts.
-LT_DEV float meet(const float *weight, const float *shares)
-{
-    float all = 0.0f;
-    LT_UNROLL(4)
-    for (int b = 0; b < 4; b++) {
-        float four = 0.0f;
-        LT_UNROLL(2)
-        for (int i = 0; i < 2; i++) {
-            float two = 0.0f;
-            LT_UNROLL(2)
-            for (int r = b + 4 * i; r < CLUSTER; r += 8) two = fmaf(weight[r], shares[r * SHARE], two);
-            four += two;
-        }
-        all += four;
-    }
-    return all;
 }
 
 LT_KERNEL(THREADS, 1)
 mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1h1(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = blockIdx.z;
+    const int lane = threadIdx.x % 32, warp = (int)lt_shfl_u32(ALL, threadIdx.x / 32, 0), g = lane / 4, t = lane % 4;
+    const int group = blockIdx.y / SLICES, slice = blockIdx.y % SLICES, m = M > 1 ? blockIdx.z : 0;
     const int count = (TILES - (int)blockIdx.x + PARTS - 1) / PARTS;
     bf16 *const to = y + (size_t)m * HEADS * D;
     LT_DYN_SHARED(u8, latents);
     float *const shares = (float *)(latents + MOST * TILE * ROW);
     u8 *const queries = (u8 *)(shares + CLUSTER * SHARE);
     u32 *const p = (u32 *)(queries + GROUP * QUERY);
-    LT_SHARED2(float, most, MOST, GROUP);       // of the tiles: largest z
-    LT_SHARED2(float, total, MOST, GROUP);      // sum of exp
-    LT_SHARED1(u32, alive, MOST);               // tokens that are not skipped
-    LT_SHARED2(float4, stats, CLUSTER, GROUP);  // of the parts: largest z, sum of exp
-    LT_SHARED2(float, weight, GROUP, 4 * RANKS);
-    LT_SHARED1(float2, all, GROUP);             // of the cluster
+    LT_SHARED2(i32, most, GROUP, SPACE);        // of the tiles: the largest power
+    LT_SHARED2(float4, stats, GROUP, CLUSTER);  // of the parts: the largest power, sum of p; of heads of the own share
     LT_SHARED1(float, unit, GROUP);             // of z
     LT_SHARED1(u64, given, 2);                  // count what the cluster gives: stats, shares
     LT_SHARED1(i32, pages, IN_SHARED ? PAGES : 1);  // the block table
@@ -500,28 +553,20 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1h1(bf16 *
     wait_table();
     LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
-    const e4m3 *from[TURNS][TILE / LINES];
-    LT_UNROLL(TURNS * (TILE / LINES))
-    for (int i = 0; i < TURNS * (TILE / LINES); i++) {
-        const int k = i / (TILE / LINES), j = i % (TILE / LINES), token = j * LINES + lane / (PANEL / 16);
-        from[k][j] = cache + (size_t)lt_shfl_u32(ALL, (u32)row[k], token) * D;
-    }
-    LT_UNROLL(STAGES)
-    for (int j = 0; j < STAGES; j++) {
-        LT_UNROLL(TURNS)
-        for (int k = 0; k < TURNS; k++) {
-            const int tile = k * WARPS + warp;
-            if (tile >= count || live[k] == 0) continue;
-            LT_UNROLL(STAGE)
-            for (int i = 0; i < STAGE; i++) load_panel(latents + tile * TILE * ROW, from[k], j * STAGE + i);
-        }
-        lt_cp_commit();
-    }
+    line lines[TURNS][TILE / LINES];
+    LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) find_lines(lines[k], cache, row[k]);
     LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) {
         const int tile = k * WARPS + warp;
-        if (tile < count && live[k] == 0) clear_tile(latents + tile * TILE * ROW);
+        if (tile >= count) break;
+        LT_UNROLL(STAGES * STAGE)
+        for (int i = 0; i < STAGES * STAGE; i++) {
+            load_panel(latents + tile * TILE * ROW, lines[k], i);
+            if (i % STAGE == STAGE - 1) lt_cp_commit();
+        }
     }
+    clear_most(most, GROUP);
     LT_UNROLL(TAKERS)
     for (int k = 0; k < TAKERS; k++) {
         const int h = k * WARPS + warp;
@@ -532,12 +577,16 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1h1(bf16 *
     if (CLUSTER > 1 && threadIdx.x == 0) {
         lt_mbar_init(given, 1);
         lt_mbar_init(given + 1, 1);
-        lt_mbar_expect(given, CLUSTER * GROUP * 16);
+        const int first = part_of() * SHARE / COLUMNS, last = (part_of() * SHARE + SHARE - 1) / COLUMNS;
+        lt_mbar_expect(given, (last - first + 1) * CLUSTER * 16);
         lt_mbar_expect(given + 1, CLUSTER * SHARE * 4);
         lt_mbar_fence();
     }
     __syncthreads();
-    if (slot < 0) return;
+    if (slot < 0) {
+        lt_cp_wait(0);  // zeros
+        return;
+    }
     if (CLUSTER > 1) lt_cluster_begin();
     lt_cp_wait(0);
     __syncwarp();
@@ -550,46 +599,45 @@ mla_decode__m1_heads4_d128_qk64_width67_slots1_pages8_blocks8__o1p1c1s1h1(bf16 *
             if (tile < count) dot_panel(dot[k], latents + tile * TILE * ROW, query, i);
         }
     }
+    exps own[TURNS][OCTETS];
     LT_UNROLL(TURNS)
     for (int k = 0; k < TURNS; k++) {
         const int tile = k * WARPS + warp;
-        if (tile >= count) break;
-        keep_z(p, most[tile], alive + tile, dot[k], unit, live[k], tile);
+        if (tile < count) find_exps(own[k], most, dot[k], unit, live[k], tile);
     }
     __syncthreads();
-    LT_UNROLL(1)
-    for (int i = warp; i < OCTETS * count; i += WARPS)
-        keep_p(p, total[i / OCTETS], most, alive[i / OCTETS], i % OCTETS, i / OCTETS, 0, count);
+    LT_UNROLL(TURNS)
+    for (int k = 0; k < TURNS; k++) {
+        const int tile = k * WARPS + warp;
+        if (tile < count) keep_p(p, own[k], most, tile);
+    }
+    if (IS_TOGETHER) lt_wgmma_show();
     __syncthreads();
     if (CLUSTER > 1) lt_cluster_wait();
-    if (warp == WARPS - 1) give_stats(stats, most, total, count, given);
+    if (warp == WARPS - 1) give_stats(stats, most, p, count, given);
     LT_UNROLL(1)
     for (int span = warp; span < SPANS; span += WARPS) {
         const int column = span * 32 + g * 4;
         float sum[2][OCTETS][4] = {0};
-        weigh(sum, latents + slice * COLUMNS + column, p, 0, count);
+        weigh(sum, latents + slice * COLUMNS + column, p, count);
         LT_UNROLL(OCTETS * 2)
         for (int i = 0; i < OCTETS * 2; i++) {
             const int head = i / 2 * 8 + 2 * t + i % 2;
             give_sums(shares, sum, head, column, given + 1);
         }
     }
-    if (warp == WARPS - 1) {
-        if (CLUSTER > 1)
-            lt_mbar_wait(given, 0);
-        else
-            __syncwarp();
-        LT_UNROLL(OCTETS)
-        for (int n = 0; n < OCTETS; n++) weigh_parts(weight, all, stats, n);
-    }
-    __syncthreads();
-    if (CLUSTER > 1) lt_mbar_wait(given + 1, 0);
+    if (CLUSTER == 1) __syncthreads();
     LT_UNROLL(1)
     for (int i = threadIdx.x; i < SHARE; i += THREADS) {
         const int at = part_of() * SHARE + i, h = at / COLUMNS;
+        float scale[CLUSTER];
+        i32 largest;
+        if (CLUSTER > 1) lt_mbar_wait(given, 0);
+        const float sum = find_scales(scale, &largest, stats[h]), share = reciprocal(sum);
+        if (CLUSTER > 1) lt_mbar_wait(given + 1, 0);
         if (group * GROUP + h >= HEADS) break;
         to[(size_t)(group * GROUP + h) * D + slice * COLUMNS + at % COLUMNS] =
-            lt_f32_bf16(meet(weight[h], shares + i));
+            lt_f32_bf16(meet(scale, shares + i, SHARE) * share);
     }
 }
 #ifndef __CUDACC__

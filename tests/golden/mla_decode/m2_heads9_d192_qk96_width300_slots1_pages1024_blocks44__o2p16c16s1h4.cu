@@ -1,4 +1,4 @@
-/* family mla_decode rev 4, shape m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44, variant o2p16c16s1h4, class mma.f16_16_16 */
+/* family mla_decode rev 5, shape m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44, variant o2p16c16s1h4, class mma.f16_16_16 */
 // As mla_decode, for rows that fill the device: a block has HELD of the PARTS, with all columns, and adds up its own
 // shares before the cluster meets. Its tiles have places in shared memory, those of parts c and c + 1 every other one.
 // Of four parts the last two come first: z and p are made of them, then of the first two, whose latents stay for y.
@@ -16,8 +16,6 @@ enum {
     STEP = 2,                              // from one to the next
     AT_ONCE = 3,                           // in line in y
     PLACES = (TILES + 7) / 8,
-    REST = (TILES - 4 + 7) / 8,            // places of the second half
-    HEAD = ((HALVES == 2 ? PLACES + REST : PLACES) | 1) * TILE,  // words between heads' p
     SPANS = D / 32,                        // of a warp's columns
     LIMIT = HELD * OCTETS > 4 ? 16 : 20,   // warps that have the registers
     WARPS = PLACES < SPANS ? SPANS : PLACES < LIMIT ? PLACES : LIMIT,
@@ -28,23 +26,26 @@ enum {
     SHARE = OUTPUTS / MEMBERS,
     THREADS = 32 * WARPS
 };
-// Latents, queries, z, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST
-// to MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, HEAD words between heads' p,
-// MET parts that meet in a cluster, THREADS of a block.
+// Latents, queries, p and y of the kernels of mla_decode. Their text has the sizes: TILE tokens, GROUP heads, LEAST to
+// MOST tiles of a part, STEP places from one to the next, AT_ONCE of them in line in y, SPANS of 32 columns, MET parts
+// that meet in a cluster, THREADS of a block.
 enum {
     ROW = D + 16,                          // bytes between latents: eight lanes meet every bank once
     QUERY = 2 * D + 32,                    // bytes between queries
     PANEL = D % 128 == 0 ? 128 : 64,       // bytes of a token that neighbours load
     LINES = 512 / PANEL,                   // tokens that a warp loads at once
     UNITS = PANEL / 64,                    // of 16 bytes: what a lane multiplies of a panel
-    STAGES = D % 256 == 0 ? 2 : 1,         // of the columns: loaded and multiplied together  ORDER STAGES
+    STAGES = D % 512 == 0 ? 4 : D % 256 == 0 ? 2 : 1,  // of the columns: loaded and multiplied together  ORDER STAGES
     STAGE = D / PANEL / STAGES,            // panels
     ASKED = (D / 8 + 31) / 32,             // units of a query, of a lane
-    RANKS = (MET + 3) / 4,                 // parts that a lane looks at
+    OWN_P = OCTETS * 128,                  // words of p, of a tile
+    IS_TOGETHER = OCTETS == 2 && SPANS % 4 == 0,  // y by four warps
+    SPACE = ((MOST + 3) / 4 | 1) * 4,      // words between heads' powers: eight lanes meet every bank once
+    TOGETHER = 3,                          // tiles of y that four warps multiply at once: more have no registers
+    LEAST_POWER = -0x40000000,             // of zero
     IN_SHARED = PAGES % 4 == 0 && PAGES <= 2048  // the block table of the row's sequence  ORDER TABLE
 };
 #define ALL 0xffffffffu
-#define LEAST_F32 -0x1.fffffep127f
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
@@ -66,7 +67,22 @@ LT_DEV int f16_exponent(float largest)
 LT_DEV float f16_scale(int e) { return lt_bits_f32((u32)(268 - e) << 23); }
 LT_DEV float f16_undo(int e) { return lt_bits_f32((u32)(e - 14) << 23); }
 
-LT_DEV float larger(float a, float b) { return a > b ? a : b; }
+// exp(z) of a lane's tokens g and g + 8 and heads 2 t and 2 t + 1 of an octet: value, 0.7 .. 1.42, times 2^power.
+typedef struct {
+    float value[4];
+    i32 power[4];
+} exps;
+
+// What a lane loads of a token: 16 bytes of each panel.
+typedef struct {
+    const e4m3 *from;
+    int is_there;
+} line;
+
+LT_DEV i32 larger(i32 a, i32 b) { return a > b ? a : b; }
+
+// 0 where that is no normal number.
+LT_DEV float power_of_2(i32 n) { return lt_bits_f32((u32)(larger(n, -127) + 127) << 23); }
 
 // Asks for the block table where it is IN_SHARED, into `to`. Returns where it is.
 LT_DEV const i32 *ask_table(i32 *to, const i32 *block_table, int slot)
@@ -96,31 +112,34 @@ LT_DEV int find_block(const i32 *table, int slot, int page)
     return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES && table[page] < BLOCKS ? table[page] : -1;
 }
 
-// The cache's row of token lane % 16 of a tile, of another one where that is skipped; live: which are not.
+// The cache's row of token lane % 16 of a tile, -1 where that is skipped; live: which are not.
 LT_DEV int find_row(u32 *live, int id, const i32 *table, int slot, int position)
 {
     const int block = find_block(table, slot, id < 0 || id > position ? -1 : id / PAGE);
-    const int row = block < 0 ? 0 : block * PAGE + id % PAGE;
     *live = lt_ballot(ALL, block >= 0) & 0xffff;
-    const int other = (int)lt_shfl_u32(ALL, (u32)row, (lt_ffs(*live) - 1) & 15);
-    return block < 0 ? other : row;
+    return block < 0 ? -1 : block * PAGE + id % PAGE;
 }
 
-// A panel of a tile; from: the lane's rows.
-LT_DEV void load_panel(u8 *latents, const e4m3 *const *from, int panel)
+// What the lane loads of a tile; row: of token lane % 16.
+LT_DEV void find_lines(line *to, const e4m3 *cache, int row)
 {
-    const int lane = threadIdx.x % 32, token = lane / (PANEL / 16), at = panel * PANEL + lane % (PANEL / 16) * 16;
+    const int lane = threadIdx.x % 32;
     LT_UNROLL(TILE / LINES)
-    for (int k = 0; k < TILE / LINES; k++) lt_cp_async16(latents + (k * LINES + token) * ROW + at, from[k] + at);
+    for (int k = 0; k < TILE / LINES; k++) {
+        const int own = (int)lt_shfl_u32(ALL, (u32)row, k * LINES + lane / (PANEL / 16));
+        to[k].from = cache + (size_t)larger(own, 0) * D + lane % (PANEL / 16) * 16;
+        to[k].is_there = own >= 0;
+    }
 }
 
-// Zeros for a tile, all of whose tokens are skipped.
-LT_DEV void clear_tile(u8 *latents)
+// A panel of a tile; zeros of tokens that are skipped.
+LT_DEV void load_panel(u8 *latents, const line *lines, int panel)
 {
-    uint4 zero;
-    zero.x = zero.y = zero.z = zero.w = 0;
-    LT_UNROLL(1)
-    for (int i = threadIdx.x % 32; i < D; i += 32) lt_st128(latents + i / (D / 16) * ROW + i % (D / 16) * 16, zero);
+    const int lane = threadIdx.x % 32;
+    u8 *const to = latents + lane / (PANEL / 16) * ROW + lane % (PANEL / 16) * 16 + panel * PANEL;
+    LT_UNROLL(TILE / LINES)
+    for (int k = 0; k < TILE / LINES; k++)
+        lt_cp_async16_or_0(to + k * LINES * ROW, lines[k].from + panel * PANEL, lines[k].is_there);
 }
 
 // Where unit i of a query is: eight lanes that read one of each quarter of a panel of two heads meet every bank once.
@@ -199,137 +218,188 @@ LT_DEV void dot_panel(float (*dot)[2][4], const u8 *latents, const u32 (*query)[
     }
 }
 
-// p of a lane's two heads and one token becomes p of two tokens and one head: 2 t where g is even, else 2 t + 1. to:
-// that head's p in the tile; of its tokens 2 i, 2 i + 1, 2 i + 8 and 2 i + 9 four words have the upper parts of the
-// first two and of the others, and the lower parts.
-LT_DEV void keep_weights(u32 *to, const float *e, int odd)
+// lt_exp without its last step: exp(x) is what is returned times 2^power. Beyond a million x counts as that.
+LT_DEV float exp_and_power(i32 *power, float x)
 {
-    u32 both[2];
-    LT_UNROLL(2)
-    for (int i = 0; i < 2; i++) both[i] = lt_pack_f16(e[i], e[i] - lt_f16_f32(lt_f32_f16(e[i])));
-    const u32 other = lt_shfl_xor_u32(ALL, odd ? both[0] : both[1], 4), own = odd ? both[1] : both[0];
-    const u32 first = odd ? other : own, second = odd ? own : other;
-    to[0] = lt_byte_perm(first, second, 0x5410);
-    to[2] = lt_byte_perm(first, second, 0x7632);
+    x = x < -1e6f ? -1e6f : x;
+    x = x > 1e6f ? 1e6f : x;
+    const float shifted = x * 0x1.715476p0f + 12582912.0f;
+    const float n = shifted - 12582912.0f;
+    float r = fmaf(n, -0x1.62e400p-1f, x), v = 0x1.6d10fcp-10f;
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    v = fmaf(v, r, 0x1.120b62p-7f);
+    v = fmaf(v, r, 0x1.55551ap-5f);
+    v = fmaf(v, r, 0x1.5554dep-3f);
+    v = fmaf(v, r, 0.5f);
+    v = fmaf(v, r * r, r);
+    *power = (i32)(lt_f32_bits(shifted) - 0x4b400000u);
+    return v + 1.0f;
 }
 
-// Where a lane has its four z of an octet and a tile, heads 2 t and 2 t + 1 of tokens g and g + 8, until there is p.
-LT_DEV u32 *place_of_z(u32 *p, int octet, int tile)
-{
-    const int lane = threadIdx.x % 32;
-    return p + (octet * 8 + lane / 4) * HEAD + tile * TILE + lane % 4 * 4;
-}
-
-// z of a tile, of tokens that are skipped the least; most: of its tokens the largest; alive: the live ones.
-LT_DEV void keep_z(u32 *p, float *most, u32 *alive, float (*dot)[2][4], const float *unit, u32 live, int tile)
+// exp(z) of a tile, the part's number `tile`, 0 of tokens that are skipped; most: the largest power of each head.
+LT_DEV void find_exps(exps *to, i32 (*most)[SPACE], float (*dot)[2][4], const float *unit, u32 live, int tile)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    if (lane == 0) *alive = live;
     LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        float two[2] = {LEAST_F32, LEAST_F32}, z[4];
-        uint4 four;
+        i32 two[2] = {LEAST_POWER, LEAST_POWER};
         LT_UNROLL(4)
         for (int j = 0; j < 4; j++) {
-            const float all = (dot[n][0][j] + dot[n][1][j]) * unit[n * 8 + 2 * t + j % 2];
-            z[j] = live >> (g + j / 2 * 8) & 1 ? all : LEAST_F32;
-            two[j % 2] = larger(z[j], two[j % 2]);
+            i32 power;
+            const float all = exp_and_power(&power, (dot[n][0][j] + dot[n][1][j]) * unit[n * 8 + 2 * t + j % 2]);
+            const int is_live = live >> (g + j / 2 * 8) & 1;
+            to[n].value[j] = is_live ? all : 0.0f;
+            to[n].power[j] = is_live ? power : LEAST_POWER;
+            two[j % 2] = larger(to[n].power[j], two[j % 2]);
         }
-        four.x = lt_f32_bits(z[0]), four.y = lt_f32_bits(z[1]), four.z = lt_f32_bits(z[2]), four.w = lt_f32_bits(z[3]);
-        lt_st128(place_of_z(p, n, tile), four);
         LT_UNROLL(6)
-        for (int i = 0; i < 6; i++) two[i % 2] = larger(lt_shfl_xor_f32(ALL, two[i % 2], 4 << i / 2), two[i % 2]);
-        if (g == 0) most[n * 8 + 2 * t] = two[0], most[n * 8 + 2 * t + 1] = two[1];
+        for (int i = 0; i < 6; i++)
+            two[i % 2] = larger((i32)lt_shfl_xor_u32(ALL, (u32)two[i % 2], 4 << i / 2), two[i % 2]);
+        if (g == 0) most[n * 8 + 2 * t][tile] = two[0], most[n * 8 + 2 * t + 1][tile] = two[1];
     }
 }
 
-// The largest z of head h of a part, whose tiles are from place first to count.
-LT_DEV float part_largest(float (*most)[GROUP], int first, int count, int h)
+// Of tiles that are not there, behind a barrier. rows: of the parts and heads of a block.
+LT_DEV void clear_most(i32 (*most)[SPACE], int rows)
 {
-    float largest = LEAST_F32;
+    LT_UNROLL(1)
+    for (int i = threadIdx.x; i < rows * SPACE; i += THREADS) most[i / SPACE][i % SPACE] = LEAST_POWER;
+}
+
+// The largest power of a head in a part.
+LT_DEV i32 part_largest(const i32 *most)
+{
+    i32 largest = LEAST_POWER;
     LT_UNROLL((MOST + 3) / 4)
     for (int i = 0; i < (MOST + 3) / 4; i++) {
-        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
-        if (place < count) largest = larger(most[place][h], largest);
+        const uint4 four = lt_ld128(most + 4 * i);
+        const i32 v[4] = {(i32)four.x, (i32)four.y, (i32)four.z, (i32)four.w};
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++)
+            if (i * 4 + j < MOST) largest = larger(v[j], largest);
     }
-    largest = larger(lt_shfl_xor_f32(ALL, largest, 1), largest);
-    return larger(lt_shfl_xor_f32(ALL, largest, 2), largest);
+    return largest;
 }
 
-// And the sum of its p.
-LT_DEV uint4 part_stats(float (*most)[GROUP], float (*total)[GROUP], int first, int count, int h)
-{
-    uint4 both;
-    float sum = 0.0f;
-    LT_UNROLL((MOST + 3) / 4)
-    for (int i = 0; i < (MOST + 3) / 4; i++) {
-        const int place = first + (i * 4 + (int)threadIdx.x % 4) * STEP;
-        if (place < count) sum += total[place][h];
-    }
-    sum += lt_shfl_xor_f32(ALL, sum, 1);
-    sum += lt_shfl_xor_f32(ALL, sum, 2);
-    both.x = lt_f32_bits(part_largest(most, first, count, h)), both.y = lt_f32_bits(sum), both.z = both.w = 0;
-    return both;
-}
-
-// p of an octet and a tile, with its part's largest z; total: of its tokens the sum.
-LT_DEV void keep_p(u32 *p, float *total, float (*most)[GROUP], u32 live, int octet, int tile, int first, int count)
+// p of a tile relative to its part's largest power, the sum of two f16, as products take it: of eight heads 32 words of
+// the upper parts, word 4 h + t those of head h and the tokens 2 t and 2 t + 1; 32 of the tokens + 8; then the lower
+// parts. A lane has two heads of the tokens g and g + 8: with its neighbour's they become two tokens of one head, 2 t
+// where g is even, else 2 t + 1.
+LT_DEV void keep_p(u32 *p, const exps *from, i32 (*most)[SPACE], int tile)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const uint4 four = lt_ld128(place_of_z(p, octet, tile));
-    const float z[4] = {lt_bits_f32(four.x), lt_bits_f32(four.y), lt_bits_f32(four.z), lt_bits_f32(four.w)};
-    __syncwarp();  // p takes the place of z
-    const float largest = part_largest(most, first, count, octet * 8 + g);
-    const float two[2] = {lt_shfl_f32(ALL, largest, 8 * t), lt_shfl_f32(ALL, largest, 8 * t + 4)};
-    float sum[2] = {0};
-    LT_UNROLL(2)
-    for (int i = 0; i < 2; i++) {
-        const int is_live = live >> (g + i * 8) & 1;
-        float e[2];
-        LT_UNROLL(2)
-        for (int j = 0; j < 2; j++) {
-            const float all = lt_exp(z[i * 2 + j] - two[j]);
-            e[j] = is_live ? all : 0.0f;
-            sum[j] += e[j];
+    LT_UNROLL(OCTETS)
+    for (int n = 0; n < OCTETS; n++) {
+        i32 (*const heads)[SPACE] = most + n * 8 + 2 * t;
+        const i32 largest[2] = {part_largest(heads[0]), part_largest(heads[1])};
+        u32 *const to = p + tile * OWN_P + n * 128 + (2 * t + g % 2) * 4 + g / 2, both[4];
+        LT_UNROLL(4)
+        for (int j = 0; j < 4; j++) {
+            const float v = from[n].value[j] * power_of_2(from[n].power[j] - largest[j % 2]);
+            both[j] = lt_pack_f16(v, v - lt_f16_f32(lt_f32_f16(v)));
         }
-        keep_weights(p + (octet * 8 + 2 * t + g % 2) * HEAD + tile * TILE + g / 2 * 4 + i, e, g % 2);
+        LT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            const u32 own = g % 2 ? both[i * 2 + 1] : both[i * 2];
+            const u32 other = lt_shfl_xor_u32(ALL, g % 2 ? both[i * 2] : both[i * 2 + 1], 4);
+            const u32 first = g % 2 ? other : own, second = g % 2 ? own : other;
+            to[i * 32] = lt_byte_perm(first, second, 0x5410);
+            to[64 + i * 32] = lt_byte_perm(first, second, 0x7632);
+        }
     }
-    LT_UNROLL(6)
-    for (int i = 0; i < 6; i++) sum[i % 2] += lt_shfl_xor_f32(ALL, sum[i % 2], 4 << i / 2);
-    if (g == 0) total[octet * 8 + 2 * t] = sum[0], total[octet * 8 + 2 * t + 1] = sum[1];
+}
+
+// A part's largest power and sum of p of the heads 2 t and 2 t + 1 of an octet. A warp calls.
+LT_DEV void part_stats(uint4 *both, i32 (*most)[SPACE], const u32 *p, int octet, int count)
+{
+    const int lane = threadIdx.x % 32, t = lane % 4;
+    const u32 ones[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00};
+    float high[4] = {0}, low[4] = {0};
+    LT_UNROLL(MOST)
+    for (int i = 0; i < MOST; i++) {
+        const u32 *const own = p + i * OWN_P + octet * 128 + lane;
+        if (i >= LEAST && i >= count) break;
+        const u32 high_p[2] = {own[0], own[32]}, low_p[2] = {own[64], own[96]};
+        lt_mma_m16n8k16_f16(high, ones, high_p, high);
+        lt_mma_m16n8k16_f16(low, ones, low_p, low);
+    }
+    LT_UNROLL(2)
+    for (int j = 0; j < 2; j++) {
+        both[j].x = (u32)part_largest(most[octet * 8 + 2 * t + j]), both[j].y = lt_f32_bits(high[j] + low[j]);
+        both[j].z = both[j].w = 0;
+    }
+}
+
+// A lane's four columns of a tile as two products' rows: the columns 0 and 2, and 1 and 3.
+LT_DEV void take_columns(u32 (*to)[4], const u8 *latents, int is_there)
+{
+    u32 code[4];
+    LT_UNROLL(4)
+    for (int n = 0; n < 4; n++) code[n] = is_there ? *(const u32 *)(latents + (n / 2 * 8 + n % 2) * ROW) : 0;
+    LT_UNROLL(2)
+    for (int k = 0; k < 2; k++) {
+        const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
+        const u32 back = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x7362);
+        to[0][k * 2] = lt_e4m3x2_f16x2(front);
+        to[1][k * 2] = lt_e4m3x2hi_f16x2(front);
+        to[0][k * 2 + 1] = lt_e4m3x2_f16x2(back);
+        to[1][k * 2 + 1] = lt_e4m3x2hi_f16x2(back);
+    }
+}
+
+// The sums of two octets by four warps together: of a tile that is not there the latents are zeros.
+LT_DEV void weigh_together(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int count)
+{
+    float d[32];
+    const u64 b = lt_wgmma_b(p);
+    LT_UNROLL((MOST + TOGETHER - 1) / TOGETHER)
+    for (int first = 0; first < MOST; first += TOGETHER) {
+        u32 a[TOGETHER][2][4];
+        LT_UNROLL(TOGETHER)
+        for (int i = 0; i < TOGETHER; i++) {
+            const int tile = first + i;
+            if (tile < MOST) take_columns(a[i], latents + tile * STEP * TILE * ROW, tile < LEAST || tile < count);
+        }
+        lt_wgmma_begin();
+        LT_UNROLL(TOGETHER)
+        for (int i = 0; i < TOGETHER; i++) {
+            const int tile = first + i, own = tile < LEAST || tile < count ? tile : 0;
+            if (tile >= MOST) continue;
+            lt_wgmma_f16_n32(d, a[i][0], b + own * (OWN_P / 4), tile > 0);
+            lt_wgmma_f16_n32(d + 16, a[i][1], b + own * (OWN_P / 4), tile > 0);
+        }
+        lt_wgmma_end(d, 32);
+    }
+    LT_UNROLL(OCTETS * 8)
+    for (int i = 0; i < OCTETS * 8; i++) {
+        const float *const own = d + i / 4 % 2 * 16 + i / 8 * 8 + i % 4;
+        sum[i / 4 % 2][i / 8][i % 4] = own[0] + own[4];
+    }
 }
 
 // The sums of a lane's four columns over a part: sum[i] has columns i and i + 2 of heads 2 t and 2 t + 1 of each octet.
-LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int first, int count)
+LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int count)
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int lane = threadIdx.x % 32, t = lane % 4;
     float low[2][OCTETS][4] = {0};
-    latents += (first * TILE + 2 * t) * ROW, p += g * HEAD + first * TILE + t * 4;
+    latents += 2 * t * ROW;
+    if (IS_TOGETHER) {
+        weigh_together(sum, latents, p, count);
+        return;
+    }
     LT_UNROLL(AT_ONCE)
     for (int i = 0; i < MOST; i++) {
-        const int token = i * STEP * TILE;
-        u32 code[4], a[4][2];
-        if (i >= LEAST && first + i * STEP >= count) break;
-        LT_UNROLL(4)
-        for (int n = 0; n < 4; n++) code[n] = *(const u32 *)(latents + (token + n / 2 * 8 + n % 2) * ROW);
-        LT_UNROLL(2)
-        for (int k = 0; k < 2; k++) {
-            const u32 front = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x5140);
-            const u32 back = lt_byte_perm(code[k * 2], code[k * 2 + 1], 0x7362);
-            a[0][k] = lt_e4m3x2_f16x2(front);
-            a[1][k] = lt_e4m3x2hi_f16x2(front);
-            a[2][k] = lt_e4m3x2_f16x2(back);
-            a[3][k] = lt_e4m3x2hi_f16x2(back);
-        }
+        u32 a[2][4];
+        if (i >= LEAST && i >= count) break;
+        take_columns(a, latents + i * STEP * TILE * ROW, 1);
         LT_UNROLL(OCTETS)
         for (int n = 0; n < OCTETS; n++) {
-            const uint4 weight = lt_ld128(p + n * 8 * HEAD + token);
-            const u32 high_p[2] = {weight.x, weight.y}, low_p[2] = {weight.z, weight.w};
+            const u32 *const own = p + i * OWN_P + n * 128 + lane;
+            const u32 high_p[2] = {own[0], own[32]}, low_p[2] = {own[64], own[96]};
             LT_UNROLL(2)
             for (int k = 0; k < 2; k++) {
-                const u32 rows[4] = {a[k][0], a[k + 2][0], a[k][1], a[k + 2][1]};
-                lt_mma_m16n8k16_f16(sum[k][n], rows, high_p, sum[k][n]);
-                lt_mma_m16n8k16_f16(low[k][n], rows, low_p, low[k][n]);
+                lt_mma_m16n8k16_f16(sum[k][n], a[k], high_p, sum[k][n]);
+                lt_mma_m16n8k16_f16(low[k][n], a[k], low_p, low[k][n]);
             }
         }
     }
@@ -337,34 +407,51 @@ LT_DEV void weigh(float (*sum)[OCTETS][4], const u8 *latents, const u32 *p, int 
     for (int i = 0; i < OCTETS * 8; i++) sum[i / 4 % 2][i / 8][i % 4] += low[i / 4 % 2][i / 8][i % 4];
 }
 
-// What the parts' p of head h are multiplied by, so that they have one largest z. Returns the sum of all p.
-LT_DEV float find_scales(float *scale, float *largest, float4 (*stats)[GROUP], int h)
+// The parts' values of a head or an output: r and r + 8, these with r + 4 and r + 12, then all: so too where
+// a block has some parts.
+LT_DEV float meet(const float *scale, const float *values, int stride)
 {
-    const int t = threadIdx.x % 4;
-    float theirs[RANKS], all = LEAST_F32, sum = 0.0f;
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) {
-        const int r = k * 4 + t, there = r < MET;
-        scale[k] = there ? stats[r][h].x : LEAST_F32;
-        theirs[k] = there ? stats[r][h].y : 0.0f;
-        all = larger(scale[k], all);
+    float all = 0.0f;
+    LT_UNROLL(4)
+    for (int b = 0; b < 4; b++) {
+        float four = 0.0f;
+        LT_UNROLL(2)
+        for (int i = 0; i < 2; i++) {
+            float two = 0.0f;
+            LT_UNROLL(2)
+            for (int r = b + 4 * i; r < MET; r += 8) two = fmaf(scale[r], values[r * stride], two);
+            four += two;
+        }
+        all += four;
     }
-    all = larger(lt_shfl_xor_f32(ALL, all, 1), all);
-    all = larger(lt_shfl_xor_f32(ALL, all, 2), all);
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) {
-        scale[k] = lt_exp(scale[k] - all);
-        sum = fmaf(scale[k], theirs[k], sum);
-    }
-    sum += lt_shfl_xor_f32(ALL, sum, 1);
-    *largest = all;
-    return sum + lt_shfl_xor_f32(ALL, sum, 2);
+    return all;
 }
+
+// What the parts' p of a head are multiplied by, so that they have one largest power. Returns the sum of all p.
+LT_DEV float find_scales(float *scale, i32 *largest, const float4 *stats)
+{
+    i32 power[MET];
+    *largest = LEAST_POWER;
+    LT_UNROLL(MET)
+    for (int r = 0; r < MET; r++) {
+        power[r] = (i32)lt_f32_bits(stats[r].x);
+        *largest = larger(power[r], *largest);
+    }
+    LT_UNROLL(MET)
+    for (int r = 0; r < MET; r++) scale[r] = power_of_2(power[r] - *largest);
+    return meet(scale, &stats->y, 4);
+}
+
+// So that all zeros give zeros.
+LT_DEV float reciprocal(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
 LT_DEV int rank_of(void) { return (int)(blockIdx.x % MEMBERS); }
 
 // The part of number c of the block's.
 LT_DEV int part_of(int c) { return rank_of() + 8 * (c % 2) + 4 * (c / 2); }
+
+// Its tiles: at its places i, which are 2 i + c % 2 of the half c / 2.
+LT_DEV int tiles_of(int c) { return (TILES - part_of(c) + PARTS - 1) / PARTS; }
 
 // Places of a half that have a tile.
 LT_DEV int places_of(int half) { return (TILES - rank_of() - 4 * half + 7) / 8; }
@@ -372,12 +459,10 @@ LT_DEV int places_of(int half) { return (TILES - rank_of() - 4 * half + 7) / 8; 
 // A stage of the columns of a tile; row: the cache's row of token lane % 16.
 LT_DEV void load_stage(u8 *latents, const e4m3 *cache, int row, int stage)
 {
-    const e4m3 *from[TILE / LINES];
-    LT_UNROLL(TILE / LINES)
-    for (int j = 0; j < TILE / LINES; j++)
-        from[j] = cache + (size_t)lt_shfl_u32(ALL, (u32)row, j * LINES + (int)(threadIdx.x % 32) / (PANEL / 16)) * D;
+    line lines[TILE / LINES];
+    find_lines(lines, cache, row);
     LT_UNROLL(STAGE)
-    for (int i = 0; i < STAGE; i++) load_panel(latents, from, stage * STAGE + i);
+    for (int i = 0; i < STAGE; i++) load_panel(latents, lines, stage * STAGE + i);
 }
 
 // Adds the products of a stage.
@@ -391,47 +476,37 @@ LT_DEV void dot_stage(float (*dot)[2][4], const u8 *latents, const u8 *queries, 
     }
 }
 
-// A part's largest z and sum of p to all of the cluster. A warp calls.
-LT_DEV void give_stats(float4 (*stats)[GROUP], float (*most)[GROUP], float (*total)[GROUP], int first, int count,
-                       u64 *given)
+// A part's stats to all of the cluster. A warp calls.
+LT_DEV void give_stats(float4 (*stats)[PARTS + 1], i32 (*most)[SPACE], const u32 *p, int c, u64 *given)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    LT_UNROLL(1)
+    LT_UNROLL(OCTETS)
     for (int n = 0; n < OCTETS; n++) {
-        const uint4 both = part_stats(most, total, first, count, n * 8 + g);
-        LT_UNROLL((MEMBERS + 3) / 4)
-        for (int k = t; k < MEMBERS; k += 4) lt_cluster_give128(*stats + n * 8 + g, k, both, given);
+        uint4 both[2];
+        part_stats(both, most, p, n, tiles_of(c));
+        LT_UNROLL(2)
+        for (int j = 0; j < 2; j++)
+            if (g < MEMBERS) lt_cluster_give128(stats[n * 8 + 2 * t + j] + part_of(c), g, both[j], given);
     }
-}
-
-// What the parts' shares of head g are weighted by. A warp calls.
-LT_DEV void weigh_parts(float (*weight)[MET], float4 (*stats)[GROUP], int octet)
-{
-    const int lane = threadIdx.x % 32, h = octet * 8 + lane / 4, t = lane % 4;
-    float scale[RANKS], largest;
-    const float sum = find_scales(scale, &largest, stats, h), share = sum == 0.0f ? 0.0f : 1.0f / sum;
-    LT_UNROLL(RANKS)
-    for (int k = 0; k < RANKS; k++) weight[h][k * 4 + t] = scale[k] * share;
 }
 
 LT_KERNEL(THREADS, 1)
 LT_CLUSTER(MEMBERS)
 mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4(bf16 *y, const bf16 *q, const e4m3 *cache, const i32 *ids, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int lane = threadIdx.x % 32, warp = (int)lt_shfl_u32(ALL, threadIdx.x / 32, 0), g = lane / 4, t = lane % 4;
     const int group = blockIdx.y, m = blockIdx.z, rank = rank_of();
     bf16 *const to = y + (size_t)m * HEADS * D;
     LT_DYN_SHARED(u8, latents);
     float *const shares = (float *)latents;  // when y is done
     u32 *const p = (u32 *)(latents + PLACES * TILE * ROW);
-    u8 *const queries = (u8 *)(p + (IN_SHARED && PAGES > GROUP * HEAD ? PAGES : GROUP * HEAD));
-    LT_SHARED2(float, most, HALVES * PLACES, GROUP);   // of the tiles: largest z
-    LT_SHARED2(float, total, HALVES * PLACES, GROUP);  // sum of exp
-    LT_SHARED2(float4, stats, PARTS, GROUP);           // of the parts: largest z, sum of exp
-    LT_SHARED2(float, weight, GROUP, MET);
-    LT_SHARED1(u32, alive, HALVES * PLACES);           // tokens of the tiles that are not skipped
-    LT_SHARED1(float, unit, GROUP);                    // of z
-    LT_SHARED1(u64, given, 2);                         // count what the cluster gives: stats, shares
+    u8 *const queries = (u8 *)(p + (IN_SHARED && PAGES > HELD * MOST * OWN_P ? PAGES : HELD * MOST * OWN_P));
+    LT_SHARED2(i32, most, HELD * GROUP, SPACE);    // of the tiles: the largest power
+    LT_SHARED2(float4, stats, GROUP, PARTS + 1);   // of the parts: the largest power, sum of p; 1: as SPACE
+    LT_SHARED2(float, weight, GROUP, PARTS + 1);   // of the parts
+    LT_SHARED1(float, share, GROUP);               // of the sum of p
+    LT_SHARED1(float, unit, GROUP);                // of z
+    LT_SHARED1(u64, given, 2);                     // count what the cluster gives: stats, shares
     u32 live[TURNS];
     int row[TURNS];
     uint4 asked[TAKERS][ASKED];
@@ -454,10 +529,11 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4
     for (int k = 0; k < TURNS; k++) row[k] = find_row(live + k, row[k], table, slot, position);
     LT_UNROLL(STAGES)
     for (int j = 0; j < STAGES; j++) {
-        if (live[0] != 0) load_stage(own, cache, row[0], j);
-        if (EXTRA && live[TURNS - 1] != 0) load_stage(extra, cache, row[TURNS - 1], j);
+        if (warp < places_of(HALVES - 1)) load_stage(own, cache, row[0], j);
+        if (EXTRA && warp + WARPS < places_of(0)) load_stage(extra, cache, row[TURNS - 1], j);
         lt_cp_commit();
     }
+    clear_most(most, HELD * GROUP);
     LT_UNROLL(TAKERS)
     for (int k = 0; k < TAKERS; k++) {
         const int h = k * WARPS + warp;
@@ -473,56 +549,55 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4
         lt_mbar_fence();
     }
     __syncthreads();
-    if (slot < 0) return;
+    if (slot < 0) {
+        lt_cp_wait(0);  // zeros
+        return;
+    }
     lt_cluster_begin();
     LT_UNROLL(HALVES)
     for (int k = 0; k < HALVES; k++) {
-        const int half = HALVES - 1 - k;
-        if (EXTRA && half == 0 && warp + WARPS < places_of(0)) {  // while the first half comes
-            float more[OCTETS][2][4] = {0};
+        const int half = HALVES - 1 - k, c = 2 * half + warp % 2, more_c = (warp + WARPS) % 2;
+        const int has_more = EXTRA && half == 0 && warp + WARPS < places_of(0);
+        exps e[OCTETS], more_e[OCTETS];
+        if (has_more) {  // while the first half comes
+            float dot[OCTETS][2][4] = {0};
             lt_cp_wait(HALVES == 2 ? STAGES : 0);
-            if (live[TURNS - 1] == 0) clear_tile(extra);
             __syncwarp();
             LT_UNROLL(1)
-            for (int j = 0; j < STAGES; j++) dot_stage(more, extra, queries, j);
-            keep_z(p, most[warp + WARPS], alive + warp + WARPS, more, unit, live[TURNS - 1], warp + WARPS);
+            for (int j = 0; j < STAGES; j++) dot_stage(dot, extra, queries, j);
+            find_exps(more_e, most + more_c * GROUP, dot, unit, live[TURNS - 1], (warp + WARPS) / 2);
         }
         float dot[OCTETS][2][4] = {0};
-        if (warp < places_of(half) && live[k] == 0) clear_tile(own);
         LT_UNROLL(1)
         for (int j = 0; j < STAGES; j++) {
             lt_cp_wait(STAGES - 1);
             __syncwarp();
             if (warp < places_of(half)) dot_stage(dot, own, queries, j);
             __syncwarp();
-            if (half > 0 && live[HALVES - 1] != 0) load_stage(own, cache, row[HALVES - 1], j);
+            if (half > 0 && warp < places_of(0)) load_stage(own, cache, row[HALVES - 1], j);
             lt_cp_commit();
         }
-        const int tile = half * PLACES + warp;
-        if (warp < places_of(half)) keep_z(p, most[tile], alive + tile, dot, unit, live[k], tile);
+        if (warp < places_of(half)) find_exps(e, most + c * GROUP, dot, unit, live[k], warp / 2);
         __syncthreads();
-        LT_UNROLL(1)
-        for (int i = warp; i < OCTETS * places_of(half); i += WARPS) {
-            const int place = i / OCTETS, of = half * PLACES;
-            keep_p(p, total[of + place], most + of, alive[of + place], i % OCTETS, of + place, place % 2,
-                   places_of(half));
-        }
+        if (warp < places_of(half)) keep_p(p + c * MOST * OWN_P, e, most + c * GROUP, warp / 2);
+        if (has_more)
+            keep_p(p + more_c * MOST * OWN_P, more_e, most + more_c * GROUP, (warp + WARPS) / 2);
     }
+    if (IS_TOGETHER) lt_wgmma_show();
     __syncthreads();
     lt_cluster_wait();
-    if (warp < HELD)
-        give_stats(stats + part_of(warp), most + warp / 2 * PLACES, total + warp / 2 * PLACES, warp % 2,
-                   places_of(warp / 2), given);
+    if (warp < HELD) give_stats(stats, most + warp * GROUP, p + warp * MOST * OWN_P, warp, given);
     float all[2][OCTETS][4] = {0}, two[2][OCTETS][4] = {0};
     LT_UNROLL(1)
     for (int c = 0; c < HELD; c++) {
         float sum[2][OCTETS][4] = {0};
         if (warp < SPANS)
-            weigh(sum, latents + warp * 32 + g * 4, p + c / 2 * PLACES * TILE, c % 2, places_of(c / 2));
+            weigh(sum, latents + c % 2 * TILE * ROW + warp * 32 + g * 4, p + c * MOST * OWN_P, tiles_of(c));
         if (c == 0) {
-            if (warp < OCTETS) {
+            if (threadIdx.x < GROUP) {
+                i32 largest;
                 lt_mbar_wait(given, 0);
-                weigh_parts(weight, stats, warp);
+                share[threadIdx.x] = reciprocal(find_scales(weight[threadIdx.x], &largest, stats[threadIdx.x]));
             }
             __syncthreads();
         }
@@ -540,9 +615,8 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4
         lt_cp_wait(0);
         if (c > 0) __syncthreads();
         if (warp % 2 == c && warp < places_of(1)) {
-            if (live[0] == 0) clear_tile(own);
             LT_UNROLL(1)
-            for (int j = 0; j < STAGES && live[0] != 0; j++) load_stage(own, cache, row[0], j);
+            for (int j = 0; j < STAGES; j++) load_stage(own, cache, row[0], j);
             lt_cp_commit();
         }
     }
@@ -573,7 +647,7 @@ mla_decode__m2_heads9_d192_qk96_width300_slots1_pages1024_blocks44__o2p16c16s1h4
             for (int r = b; r < MEMBERS; r += 4) four += shares[r * SHARE + i];
             value += four;
         }
-        to[(size_t)group * OUTPUTS + at] = lt_f32_bf16(value);
+        to[(size_t)group * OUTPUTS + at] = lt_f32_bf16(value * share[at / D]);
     }
 }
 #ifndef __CUDACC__
