@@ -32,7 +32,7 @@ enum {
     ONLY = SLOTS == 1 && M == TOKENS,              // one slot, one sequence: its state need not wait for slots
     TOGETHER = TOKENS < 4 ? TOKENS : 4,            // tokens whose inputs are asked for at once
     QUERY = 0, KEY = 1, DECAY = 2, FACTOR = 3,     // words of a channel in shared memory: of k, but factors of columns
-    OUT = DECAY, OWN = QUERY,                      // once the state has decayed: o, and its squares in the block
+    OUT = DECAY,                                   // once the state has decayed: o
     VALUE = 4 * DEPTH,                             // of the columns
     KEY_SCALE = VALUE + WIDTH, BETA, QUERY_SCALE, PRODUCT,
     SQUARES = KEY_SCALE + 4,                       // of o, the first of four words from each block of a cluster
@@ -422,14 +422,23 @@ LT_DEV float token_out(float *token, float (*room)[8 * COLS], int lane)
     return lt_warp_sum(squares);
 }
 
-// The gated norm of a token's o. A warp has one. y: of the block's first column.
-LT_DEV void token_finish(bf16 *y, const float *token, float squares, int lane)
+// The gated norm of a token's o, once all sums of squares have met. A warp has one. y: of the block's first column.
+LT_DEV void token_finish(bf16 *y, const float *token, u64 *met, int lane)
 {
+    float out[VALUES], factor[VALUES];
+    LT_UNROLL(VALUES)
+    for (int i = 0; i < VALUES; i++) {
+        const int column = lane + 32 * i < WIDTH ? lane + 32 * i : 0;
+        out[i] = token[4 * column + OUT], factor[i] = token[4 * column + FACTOR];
+    }
+    if (SPLIT > 1) lt_mbar_wait(met, 0);
+    float squares = token[SQUARES];
+    for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];
     const float scale = 1.0f / sqrtf(squares / (float)D + 1e-5f);
     LT_UNROLL(VALUES)
     for (int i = 0; i < VALUES; i++) {
         const int column = lane + 32 * i;
-        if (column < WIDTH) y[column] = lt_f32_bf16(token[4 * column + OUT] * scale * token[4 * column + FACTOR]);
+        if (column < WIDTH) y[column] = lt_f32_bf16(out[i] * scale * factor[i]);
     }
 }
 
@@ -511,6 +520,7 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
             if (t + TOGETHER < TOKENS) in[i] = ahead[i];
         }
     }
+    if (SPLIT > 1) lt_cluster_wait();  // the others have begun
     if (has_tile) {
         const float rate = lt_exp(a);
         LT_UNROLL(CHUNKS)
@@ -539,7 +549,9 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
             float *const token = tokens + t * TOKEN;
             lt_bar_sync(DOTTED + turn, 32 * (WARPS + 1));
             const float squares = token_out(token, room + (TOKENS > ROOMS ? t % ROOMS : t) * WARPS, lane);
-            if (lane == 0) token[SPLIT > 1 ? OWN : SQUARES] = squares;
+            const uint4 gift = {lt_f32_bits(squares), 0, 0, 0};
+            if (SPLIT > 1 && lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
+            if (SPLIT == 1 && lane == 0) token[SQUARES] = squares;
         }
     } else if (has_state) {
         state_take(s, early, mine, k0, column);
@@ -556,25 +568,11 @@ kda_decode_w8a8__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
         }
         state_store(mine, s, k0, column);
     }
-    if (SPLIT > 1) {
-        lt_cluster_wait();  // the others have begun
-        __syncwarp();
-        LT_UNROLL(1)
-        for (int t = turn; t < TOKENS && is_last; t += LAST) {
-            float *const token = tokens + t * TOKEN;
-            const uint4 gift = {lt_f32_bits(token[OWN]), 0, 0, 0};
-            if (lane < SPLIT) lt_cluster_give128(token + SQUARES + 4 * part, lane, gift, met);
-        }
-    }
     if (!is_front) lt_bar_sync(GATED, 32 * OUTS);
-    if (SPLIT > 1) lt_mbar_wait(met, 0);
     LT_UNROLL(1)
-    for (int t = turn; t < TOKENS && is_last; t += LAST) {
-        const float *const token = tokens + t * TOKEN;
-        float squares = token[SQUARES];
-        for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];
-        token_finish(y + (size_t)t * HEADS * D, token, squares, lane);
-    }
+    for (int t = turn; t < TOKENS && is_last; t += LAST)
+        token_finish(y + (size_t)t * HEADS * D, tokens + t * TOKEN, met, lane);
+    if (SPLIT > 1) lt_mbar_wait(met, 0);
     if (channel >= 0 && (part == 0 || channel >= 2 * HEADS * D)) store4(past, now);
 }
 #ifndef __CUDACC__
