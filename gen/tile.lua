@@ -69,7 +69,7 @@ function tile.is_streamed(s, v, dev)
 end
 
 -- Bytes in shared memory of rows of x as bf16, each padded by 16, in whole passes of fp4_sums.cut
--- (v.late) or fp4_codes.cut, and of one group of zeros.  ORDER STAGED
+-- (v.late), fp4_codes.cut or fp4_steps.cut, and of one group of zeros.  ORDER STAGED
 function tile.staged(rows, k, v)
     local whole = v.late == 1 and rows > 1 and tile.ceil(rows, 2) * 2
         or v.late == 0 and rows > COLUMNS and tile.ceil(rows, COLUMNS) * COLUMNS or rows
@@ -109,6 +109,19 @@ function tile.is_own(s, v, units, dev)
         and is_divided(s, v, units, math.min(v.unroll, 2), dev, v.unroll == 1 and HELD_OWN or HELD)
 end
 
+-- ---- warps that unpack their share of x (w4a4_gemv_own.cut) ----
+
+-- Up to eight rows, of equal shares that are written out: one to eight units. `staged` bytes of x a
+-- block must not cost warps.
+function tile.is_alone(s, v, units, staged, dev)
+    local sums = v.split * s.M * 80
+    return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.groups == 1 and v.unroll == 1
+        and s.M <= COLUMNS and v.split >= 4
+        and units % v.split == 0 and units <= 8 * v.split
+        and HELD // v.split * (staged + sums + SPARE) <= dev.shared
+        and is_divided(s, v, units, 2, dev, HELD)
+end
+
 -- ---- a cluster whose blocks have a share of K each (fp4_share.cut) ----
 
 local function share_staged(s, v)
@@ -120,9 +133,9 @@ end
 function tile.is_shared(s, v, units, dev)
     local sums = tile.ceil(v.groups, v.split) * v.split * tile.halves(s.M) * WARP_SUMS
     return s.M > 1 and v.late == 0 and v.tiles == 1 and v.parts == 1
-        and v.unroll == (units == 3 * v.split and 3 or 2)  -- three are asked for at once
+        and (v.unroll == 1 or v.unroll == (units == 3 * v.split and 3 or 2))  -- three: all at once
         and v.split > 1 and v.split <= dev.cluster and (v.groups == 8 or v.groups == 4)
-        and is_divided(s, v, units, v.unroll, dev, HELD)
+        and is_divided(s, v, units, math.max(v.unroll, 2), dev, HELD)
         and share_staged(s, v) + sums + SPARE <= dev.shared
 end
 

@@ -1,4 +1,4 @@
-/* family w4a4_gemv rev 2, shape m1_n22_k16, variant m1l1t1s1g4u2p1b1, class mma.bf16_sums_1x1 */
+/* family w4a4_gemv rev 3, shape m1_n22_k16, variant m1l1t1s1g4u2p1b1, class mma.bf16_sums_1x1 */
 // Weights are the 16-row operand of m16n8k16, x the columns, as bf16: exact.
 enum { M = 1, N = 22, K = 16, MMA = 1, LATE = 1, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, PARTS = 1, BLOCK = 1 };
 enum {

@@ -1,4 +1,4 @@
-/* family w4a4_gemv rev 2, shape m1_n22_k16, variant m2l0t1s1g4u2p1b0, class mma.nvf4_1x1 */
+/* family w4a4_gemv rev 3, shape m1_n22_k16, variant m2l0t1s1g4u2p1b0, class mma.nvf4_1x1 */
 // Weights are the 16-row operand of the block-scaled m16n8k64, x the columns. Codes and scales come out of the layout
 // that other devices multiply as bf16; the sums are not unscaled, since the mma applies both scales.
 enum { M = 1, N = 22, K = 16, MMA = 2, LATE = 0, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, PARTS = 1, BLOCK = 0 };

@@ -1,16 +1,12 @@
-/* family w4a16_gemv rev 2, shape m16_n72_k1072, variant l0t1s2g8u2p1b2, class mma.bf16_codes_1x2 */
+/* family w4a16_gemv_swiglu rev 1, shape m16_n80_k1072, variant l0t1s2g8u1p1b2, class mma.bf16_codes_1x2 */
 // Weights are the 16-row operand of m16n8k16, x the columns; the blocks of a cluster share K.
-enum { M = 16, N = 72, K = 1072, LATE = 0, TILES = 1, SPLIT = 2, GROUPS = 8, UNROLL = 2, PARTS = 1, BLOCK = 2 };
+enum { M = 16, N = 80, K = 1072, LATE = 0, TILES = 1, SPLIT = 2, GROUPS = 8, UNROLL = 1, PARTS = 1, BLOCK = 2 };
 enum {
     ROWS = M,
     UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
     ALL_TILES = (N + 15) / 16,
     HELD = 24                     // warps of a multiprocessor that find registers
 };
-// Products of rows of x with a tile a warp, NVFP4 weights, where each block of a cluster has a share of K: its part of
-// x is in shared memory once for WARPS tiles. Lane (g, t) holds rows g and g + 8 of a tile and the scale group
-// 16t .. 16t + 15 of each chunk of 64 k; x lies the same way. Sums are those of fp4_product.cut, bit for bit. Each
-// block finishes some of the tiles, whose sums it gets from the others.
 // Scales multiply codes: code * scale * 2^-20 is exact in bf16. The columns of an mma are eight rows of x, ROWS in all.
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
 #define FP4_UNSCALE 0x1p20f  // undoes what lt_nvfp4_rows makes too small
@@ -77,7 +73,10 @@ LT_DEV void fp4_meet(float *total, const float *sum, int t)
     LT_UNROLL(SUMS)
     for (int j = 0; j < SUMS; j++) total[j] = sum[j];
 }
-
+// Products of rows of x with a tile a warp, NVFP4 weights, where each block of a cluster has a share of K: its part of
+// x is in shared memory once for WARPS tiles. Lane (g, t) holds rows g and g + 8 of a tile and the scale group
+// 16t .. 16t + 15 of each chunk of 64 k; x lies the same way. Sums are those of fp4_product.cut, bit for bit. Each
+// block finishes some of the tiles, whose sums it gets from the others.
 enum {
     WARPS = GROUPS,                        // of a block, each with a tile
     THREADS = 32 * WARPS,
@@ -160,12 +159,11 @@ LT_DEV void share_unit(float *sum, const uint4 *word, u32 scale, const bf16 *at,
 }
 
 // The `count` units whose first ones share_begin asked for.
-LT_DEV void share_products(float *sum, share_stream *s, const bf16 *rows, int count, int lane)
+LT_DEV void share_products(float *total, share_stream *s, const bf16 *rows, int count, int lane)
 {
     const int g = lane / 4, t = lane % 4, zeros = STAGED <= g, step = zeros ? 0 : 128;
     const bf16 *at = rows + (zeros ? STAGED * STRIDE : g * STRIDE + t * 16);
-    LT_UNROLL(SUMS)
-    for (int j = 0; j < SUMS; j++) sum[j] = 0.0f;
+    float sum[SUMS] = {0};
     LT_UNROLL(1)
     for (int unit = 0; unit < count; unit += UNROLL) {
         const share_batch now = s->next;
@@ -176,6 +174,7 @@ LT_DEV void share_products(float *sum, share_stream *s, const bf16 *rows, int co
             at += step;
         }
     }
+    fp4_meet(total, sum, t);
 }
 
 // ---- the shares of a cluster meet ----
@@ -205,7 +204,7 @@ LT_DEV void share_give(const float *sum, uint4 *room, u64 *met, int warp, int la
 LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lane)
 {
     lt_mbar_wait(met, 0);
-    LT_UNROLL(SPLIT)
+    LT_UNROLL(4)
     for (int p = 0; p < SPLIT; p++) {
         LT_UNROLL(GIFTS)
         for (int i = 0; i < GIFTS; i++) {
@@ -216,15 +215,37 @@ LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lan
         }
     }
 }
-// What a lane does with its sums of a tile: rows of a tile are channels of y, rows of w.
-LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 16 + half * 8 + g; }
+// What a lane does with its sums of a tile, which are gate (row g) and up (row g + 8) of a channel: y is their SwiGLU,
+// with the bits that it has of sums in bf16.
+// SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
+// SwiGLU with clamps, of one value and of two.
+LT_DEV float activated(float gate, float up)  // NaN stays NaN
+{
+    gate = gate > 10.0f ? 10.0f : gate;
+    up = up > 10.0f ? 10.0f : up;
+    return lt_silu(gate) * (up < -10.0f ? -10.0f : up);
+}
+
+LT_DEV u32 two_activated(u32 gate, u32 up)
+{
+    return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
+                        activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
+}
+LT_DEV float rounded(float x) { return lt_bf16_f32(lt_f32_bf16(x)); }
+
+LT_DEV bf16 activated_sums(float gate, float up) { return lt_f32_bf16(activated(rounded(gate), rounded(up))); }
+enum { BELOW = LATE ? 1 : 2 };  // from a sum of row g to that of row g + 8
+
+LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 8 + half * (N / 2) + g; }  // row of w
 
 LT_DEV void fp4_put(bf16 *y, const float *total, const float *channel, float unscale, int tile, int g, int t)
 {
     LT_UNROLL(TOTALS)
     for (int j = 0; j < TOTALS; j++) {
-        const int m = fp4_sum_row(j, t), half = fp4_sum_channel(j), n = fp4_channel(tile, half, g);
-        if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(total[j] * unscale * channel[half]);
+        const int m = fp4_sum_row(j, t), n = tile * 8 + g;
+        if (fp4_sum_channel(j) == 1 || m >= M || n >= N / 2) continue;
+        const float gate = total[j] * unscale * channel[0], up = total[j + BELOW] * unscale * channel[1];
+        y[(size_t)m * (N / 2) + n] = activated_sums(gate, up);
     }
 }
 
@@ -251,13 +272,13 @@ LT_DEV void bring(bf16 *rows, const bf16 *x, int k0)
 }
 
 LT_KERNEL(THREADS, HELD / WARPS) LT_CLUSTER(SPLIT)
-w4a16_gemv__m16_n72_k1072__l0t1s2g8u2p1b2(bf16 *y, const bf16 *x, const u8 *w, const e4m3 *ws, const float *sw)
+w4a16_gemv_swiglu__m16_n80_k1072__l0t1s2g8u1p1b2(bf16 *y, const bf16 *x, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int rank = blockIdx.x % SPLIT, tile0 = blockIdx.x / SPLIT * WARPS, own = tile0 + warp * SPLIT + rank;
     const int first = share_first(rank), count = share_count(rank);
     share_stream weights;
-    float sum[SUMS], channel[2];
+    float total[TOTALS], channel[2];
     LT_DYN_SHARED(bf16, rows);
     LT_SHARED1(uint4, room, ROOM);
     LT_SHARED1(u64, met, 1);
@@ -274,13 +295,13 @@ w4a16_gemv__m16_n72_k1072__l0t1s2g8u2p1b2(bf16 *y, const bf16 *x, const u8 *w, c
     lt_pdl_launch();
     bring(rows, x, first * 128);
     __syncthreads();
-    share_products(sum, &weights, rows, count, lane);
+    share_products(total, &weights, rows, count, lane);
     lt_cluster_wait();
-    share_give(sum, room, met, warp, lane);
+    share_give(total, room, met, warp, lane);
     if (warp * SPLIT + rank >= WARPS) return;
-    share_take(sum, room, met, warp, lane);
-    fp4_put(y, sum, channel, FP4_UNSCALE, own, g, t);
+    share_take(total, room, met, warp, lane);
+    fp4_put(y, total, channel, FP4_UNSCALE, own, g, t);
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w4a16_gemv__m16_n72_k1072__l0t1s2g8u2p1b2(*(bf16 **)a[0], *(const bf16 **)a[1], *(const u8 **)a[2], *(const e4m3 **)a[3], *(const float **)a[4]); }
+void lt_entry(void **a) { w4a16_gemv_swiglu__m16_n80_k1072__l0t1s2g8u1p1b2(*(bf16 **)a[0], *(const bf16 **)a[1], *(const u8 **)a[2], *(const e4m3 **)a[3], *(const float **)a[4]); }
 #endif

@@ -1,17 +1,14 @@
-/* family w4a16_gemv_swiglu rev 1, shape m16_n80_k1072, variant l0t1s2g8u2p1b2, class mma.bf16_codes_1x2 */
-// Weights are the 16-row operand of m16n8k16, x the columns; the blocks of a cluster share K.
-enum { M = 16, N = 80, K = 1072, LATE = 0, TILES = 1, SPLIT = 2, GROUPS = 8, UNROLL = 2, PARTS = 1, BLOCK = 2 };
+/* family w4a4_gemv rev 3, shape m16_n72_k1072, variant m1l0t1s2g8u1p1b2, class mma.bf16_steps_1x2 */
+// Weights are the 16-row operand of m16n8k16, x the columns; both as bf16: exact. The blocks of a cluster share K.
+enum { M = 16, N = 72, K = 1072, MMA = 1, LATE = 0, TILES = 1, SPLIT = 2, GROUPS = 8, UNROLL = 1, PARTS = 1, BLOCK = 2 };
 enum {
     ROWS = M,
     UNITS = (K + 127) / 128,      // pairs of chunks: 1 KB of codes and 128 bytes of scales of a tile
     ALL_TILES = (N + 15) / 16,
-    HELD = 24                     // warps of a multiprocessor that find registers
+    HELD = M <= 8 && UNROLL == 1 ? 32 : 24  // warps of a multiprocessor that find registers
 };
-// Products of rows of x with a tile a warp, NVFP4 weights, where each block of a cluster has a share of K: its part of
-// x is in shared memory once for WARPS tiles. Lane (g, t) holds rows g and g + 8 of a tile and the scale group
-// 16t .. 16t + 15 of each chunk of 64 k; x lies the same way. Sums are those of fp4_product.cut, bit for bit. Each
-// block finishes some of the tiles, whose sums it gets from the others.
 // Scales multiply codes: code * scale * 2^-20 is exact in bf16. The columns of an mma are eight rows of x, ROWS in all.
+// Each of the four steps of a chunk has sums of its own: four chains of mma.
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
 #define FP4_UNSCALE 0x1p20f  // undoes what lt_nvfp4_rows makes too small
 
@@ -54,8 +51,9 @@ enum {
     EACH = 8,                  // rows of x that a pass takes
     STAGED = PASSES > 1 ? PASSES * EACH : ROWS,  // rows of x in shared memory  ORDER STAGED
     BOTH = 0,                  // each chunk of a unit has its own operand of x
-    SUMS = PASSES * 4,         // floats of a lane and tile
-    TOTALS = SUMS
+    STEPS = 4,                 // of a chunk, each 4 k of each lane of a row
+    SUMS = PASSES * STEPS * 4, // floats of a lane and tile
+    TOTALS = PASSES * 4
 };
 
 LT_DEV int fp4_staged(int rows) { return PASSES > 1 ? (rows + 7) / EACH * EACH : rows; }
@@ -69,15 +67,22 @@ LT_DEV void fp4_steps(u32 (*a)[4], uint4 codes, u32 scale, int c) { fp4_chunk(a,
 
 LT_DEV void fp4_add(float *sum, u32 (*a)[4], u32 *b, u32 scale, int c, int pass)
 {
-    lt_mma_m16n8k16_bf16_run(sum + 4 * pass, a[0], b, 4);
+    LT_UNROLL(STEPS)
+    for (int j = 0; j < STEPS; j++) lt_mma_m16n8k16_bf16_run(sum + (STEPS * pass + j) * 4, a[j], b + 2 * j, 1);
 }
 
 LT_DEV void fp4_meet(float *total, const float *sum, int t)
 {
-    LT_UNROLL(SUMS)
-    for (int j = 0; j < SUMS; j++) total[j] = sum[j];
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) {
+        const float *step = sum + j / 4 * STEPS * 4 + j % 4;
+        total[j] = (step[0] + step[4]) + (step[8] + step[12]);
+    }
 }
-
+// Products of rows of x with a tile a warp, NVFP4 weights, where each block of a cluster has a share of K: its part of
+// x is in shared memory once for WARPS tiles. Lane (g, t) holds rows g and g + 8 of a tile and the scale group
+// 16t .. 16t + 15 of each chunk of 64 k; x lies the same way. Sums are those of fp4_product.cut, bit for bit. Each
+// block finishes some of the tiles, whose sums it gets from the others.
 enum {
     WARPS = GROUPS,                        // of a block, each with a tile
     THREADS = 32 * WARPS,
@@ -160,12 +165,11 @@ LT_DEV void share_unit(float *sum, const uint4 *word, u32 scale, const bf16 *at,
 }
 
 // The `count` units whose first ones share_begin asked for.
-LT_DEV void share_products(float *sum, share_stream *s, const bf16 *rows, int count, int lane)
+LT_DEV void share_products(float *total, share_stream *s, const bf16 *rows, int count, int lane)
 {
     const int g = lane / 4, t = lane % 4, zeros = STAGED <= g, step = zeros ? 0 : 128;
     const bf16 *at = rows + (zeros ? STAGED * STRIDE : g * STRIDE + t * 16);
-    LT_UNROLL(SUMS)
-    for (int j = 0; j < SUMS; j++) sum[j] = 0.0f;
+    float sum[SUMS] = {0};
     LT_UNROLL(1)
     for (int unit = 0; unit < count; unit += UNROLL) {
         const share_batch now = s->next;
@@ -176,6 +180,7 @@ LT_DEV void share_products(float *sum, share_stream *s, const bf16 *rows, int co
             at += step;
         }
     }
+    fp4_meet(total, sum, t);
 }
 
 // ---- the shares of a cluster meet ----
@@ -205,7 +210,7 @@ LT_DEV void share_give(const float *sum, uint4 *room, u64 *met, int warp, int la
 LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lane)
 {
     lt_mbar_wait(met, 0);
-    LT_UNROLL(SPLIT)
+    LT_UNROLL(4)
     for (int p = 0; p < SPLIT; p++) {
         LT_UNROLL(GIFTS)
         for (int i = 0; i < GIFTS; i++) {
@@ -216,70 +221,64 @@ LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lan
         }
     }
 }
-// What a lane does with its sums of a tile, which are gate (row g) and up (row g + 8) of a channel: y is their SwiGLU,
-// with the bits that it has of sums in bf16.
-// SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
-// SwiGLU with clamps, of one value and of two.
-LT_DEV float activated(float gate, float up)  // NaN stays NaN
+// NVFP4 rows of activations as bf16: b[i] = values 2i, 2i + 1 of a group, code * scale * 2^-7, exact. A scale's sign is
+// ignored, as the block-scaled mma does.
+#define FP4_UNSCALE_ROW 128.0f
+
+LT_DEV void fp4_expand(u32 *b, uint2 codes, e4m3 scale)
 {
-    gate = gate > 10.0f ? 10.0f : gate;
-    up = up > 10.0f ? 10.0f : up;
-    return lt_silu(gate) * (up < -10.0f ? -10.0f : up);
-}
-
-LT_DEV u32 two_activated(u32 gate, u32 up)
-{
-    return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
-                        activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
-}
-LT_DEV float rounded(float x) { return lt_bf16_f32(lt_f32_bf16(x)); }
-
-LT_DEV bf16 activated_sums(float gate, float up) { return lt_f32_bf16(activated(rounded(gate), rounded(up))); }
-enum { BELOW = LATE ? 1 : 2 };  // from a sum of row g to that of row g + 8
-
-LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 8 + half * (N / 2) + g; }  // row of w
-
-LT_DEV void fp4_put(bf16 *y, const float *total, const float *channel, float unscale, int tile, int g, int t)
-{
-    LT_UNROLL(TOTALS)
-    for (int j = 0; j < TOTALS; j++) {
-        const int m = fp4_sum_row(j, t), n = tile * 8 + g;
-        if (fp4_sum_channel(j) == 1 || m >= M || n >= N / 2) continue;
-        const float gate = total[j] * unscale * channel[0], up = total[j + BELOW] * unscale * channel[1];
-        y[(size_t)m * (N / 2) + n] = activated_sums(gate, up);
+    const u32 factor = lt_byte_perm(lt_f32_bits(lt_ue4m3_f32(scale.x) * 0x1p119f), 0, 0x3232);  // both halves
+    LT_UNROLL(2)
+    for (int h = 0; h < 2; h++) {
+        const u32 even = h ? codes.y : codes.x, odd = even >> 4;
+        LT_UNROLL(4)
+        for (int i = 0; i < 4; i++) {
+            const u32 two = lt_byte_perm(even, odd, 0x4400 + 0x1111 * i);  // a half: its code and a neighbour, twice
+            b[4 * h + i] = lt_mul_bf16x2((two << 4 & 0x80008000u) | (two << 6 & 0x01c001c0u), factor);
+        }
     }
 }
 
-// x from k0 on; zeros stand behind its rows and K.
-LT_DEV void bring(bf16 *rows, const bf16 *x, int k0)
+LT_DEV void fp4_fetch16(uint2 *to, e4m3 *scale, const u8 *codes, const e4m3 *scales, size_t at)  // values at .. at + 15
 {
-    enum { PLACES = STAGED * (WIDE / 8), AT_ONCE = PLACES > 4 * THREADS ? 8 : PLACES > THREADS ? 4 : 1 };
+    *to = *(const uint2 *)(codes + at / 2);
+    *scale = scales[at / 16];
+}
+
+// x from k0 on as bf16; zeros stand behind its rows and K.
+LT_DEV void bring(bf16 *rows, const u8 *x, const e4m3 *xs, int k0)
+{
+    enum { PLACES = STAGED * (WIDE / 16), AT_ONCE = PLACES > 2 * THREADS ? 4 : 2 };
     const uint4 zeros = {0, 0, 0, 0};
     LT_UNROLL(1)
     for (int from = threadIdx.x; from < PLACES; from += AT_ONCE * THREADS) {
-        uint4 got[AT_ONCE];
+        uint2 codes[AT_ONCE];
+        e4m3 scale[AT_ONCE];
         LT_UNROLL(AT_ONCE)
         for (int i = 0; i < AT_ONCE; i++) {
-            const int row = (from + i * THREADS) / (WIDE / 8), k = k0 + (from + i * THREADS) % (WIDE / 8) * 8;
-            got[i] = row < M && k < K ? lt_ld128(x + (size_t)row * K + k) : zeros;
+            const int row = (from + i * THREADS) / (WIDE / 16), k = k0 + (from + i * THREADS) % (WIDE / 16) * 16;
+            codes[i].x = codes[i].y = 0, scale[i].x = 0;
+            if (row < M && k < K) fp4_fetch16(&codes[i], &scale[i], x, xs, (size_t)row * K + k);
         }
         LT_UNROLL(AT_ONCE)
         for (int i = 0; i < AT_ONCE; i++) {
             const int place = from + i * THREADS;
-            if (place < PLACES) lt_st128(rows + place / (WIDE / 8) * STRIDE + place % (WIDE / 8) * 8, got[i]);
+            u32 b[8];
+            fp4_expand(b, codes[i], scale[i]);
+            if (place < PLACES) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
         }
     }
     if (threadIdx.x < 2) lt_st128(rows + STAGED * STRIDE + threadIdx.x * 8, zeros);
 }
 
 LT_KERNEL(THREADS, HELD / WARPS) LT_CLUSTER(SPLIT)
-w4a16_gemv_swiglu__m16_n80_k1072__l0t1s2g8u2p1b2(bf16 *y, const bf16 *x, const u8 *w, const e4m3 *ws, const float *sw)
+w4a4_gemv__m16_n72_k1072__m1l0t1s2g8u1p1b2(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const u8 *w, const e4m3 *ws, const float *sw)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int rank = blockIdx.x % SPLIT, tile0 = blockIdx.x / SPLIT * WARPS, own = tile0 + warp * SPLIT + rank;
     const int first = share_first(rank), count = share_count(rank);
     share_stream weights;
-    float sum[SUMS], channel[2];
+    float total[TOTALS], channel[2], gain[TOTALS];
     LT_DYN_SHARED(bf16, rows);
     LT_SHARED1(uint4, room, ROOM);
     LT_SHARED1(u64, met, 1);
@@ -287,22 +286,29 @@ w4a16_gemv_swiglu__m16_n80_k1072__l0t1s2g8u2p1b2(bf16 *y, const bf16 *x, const u
     share_begin(&weights, w, ws, tile0 + warp, first, count, lane);
     LT_UNROLL(2)
     for (int half = 0; half < 2; half++) {
-        const int n = fp4_channel(own, half, g);
+        const int n = own * 16 + half * 8 + g;
         channel[half] = lt_bits_f32(lt_ld32_once(sw + (n < N ? n : N - 1)));
     }
     if (threadIdx.x == 0) share_expect(met, rank);
     lt_cluster_begin();
     lt_pdl_wait();
     lt_pdl_launch();
-    bring(rows, x, first * 128);
+    bring(rows, x, xs, first * 128);
     __syncthreads();
-    share_products(sum, &weights, rows, count, lane);
+    share_products(total, &weights, rows, count, lane);
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) gain[j] = fp4_sum_row(j, t) < M ? gs[fp4_sum_row(j, t)] : 0.0f;
     lt_cluster_wait();
-    share_give(sum, room, met, warp, lane);
+    share_give(total, room, met, warp, lane);
     if (warp * SPLIT + rank >= WARPS) return;
-    share_take(sum, room, met, warp, lane);
-    fp4_put(y, sum, channel, FP4_UNSCALE, own, g, t);
+    share_take(total, room, met, warp, lane);
+    LT_UNROLL(TOTALS)
+    for (int j = 0; j < TOTALS; j++) {
+        const int m = fp4_sum_row(j, t), half = fp4_sum_channel(j), n = own * 16 + g + half * 8;
+        const float unscale = FP4_UNSCALE * FP4_UNSCALE_ROW;
+        if (m < M && n < N) y[(size_t)m * N + n] = lt_f32_bf16(total[j] * unscale * (gain[j] * channel[half]));
+    }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { w4a16_gemv_swiglu__m16_n80_k1072__l0t1s2g8u2p1b2(*(bf16 **)a[0], *(const bf16 **)a[1], *(const u8 **)a[2], *(const e4m3 **)a[3], *(const float **)a[4]); }
+void lt_entry(void **a) { w4a4_gemv__m16_n72_k1072__m1l0t1s2g8u1p1b2(*(bf16 **)a[0], *(const u8 **)a[1], *(const e4m3 **)a[2], *(const float **)a[3], *(const u8 **)a[4], *(const e4m3 **)a[5], *(const float **)a[6]); }
 #endif
