@@ -12,7 +12,8 @@ local STREAMS <const> = 4
 local MIX <const> = (2 + STREAMS) * STREAMS            -- dots: pre, post, comb
 local GRAM <const> = STREAMS * (STREAMS + 1) // 2      -- products of streams
 local SLICE <const> = 256                              -- columns of a block: eight a lane
-local WARPS <const> = 12                               -- of it, that make sums
+local WARPS <const> = { [1] = 12, [6] = 4 }            -- of it, by sets; all make sums
+local SITE_WARPS <const> = { [1] = 14, [6] = 7 }       -- of mhc_post_pre: two, or three, do not
 local LOAD <const> = 8                                 -- columns of 16 bytes of fn
 local GROUP <const> = 16                               -- codes that share a scale
 local MOST_BLOCKS <const> = 32                         -- wait for each other: on any GPU all run
@@ -35,23 +36,35 @@ local function scratch(s, v)  -- of blocks that are no cluster
     }
 end
 
+local function site_scratch(s, v)
+    if v.sets == 1 then return scratch(s, v) end
+    return { { "readers", "u32", { groups(s, v) * slices(s) } } }  -- sets that have read a slice
+end
+
 local KNOBS <const> = {
     { "cluster", 1, 0 },        -- do the blocks of a row meet in shared memory?
     { "rows", 1, 2, 3, 4, 8 },  -- that a block carries: reuse of fn
+    { "sets", 6, 1 },           -- of dots, each of a cluster of its own
 }
 local function class() return "slice256" end
 local function keep(s, v, dev)
     if v.rows > s.M and (v.rows < 8 or s.M <= 4) then return false end  -- fewer carry all
     local can_cluster = slices(s) <= dev.cluster
+    if v.sets > 1 then  -- none waits for another, but there all run at once
+        local blocks = v.sets * slices(s) * groups(s, v)
+        if slices(s) == 1 or dev.sms > 1 and blocks > dev.sms then return false end
+        return v.cluster > 0 and can_cluster and v.rows <= 3
+    end
     if v.cluster > 0 then return can_cluster and v.rows <= 3 end  -- of seven at a time six do 16
     if can_cluster and dev.sms > 1 then return false end  -- as fast alone, slower behind others
     return slices(s) * groups(s, v) <= (dev.sms < 2 * MOST_BLOCKS and 1 or 2) * MOST_BLOCKS
 end
-local function launch(others)  -- warps that make no sums
+local function launch(warps)
     return function(s, v)
         return {
-            grid = { slices(s), groups(s, v), 1 }, cluster = v.cluster > 0 and slices(s) or nil,
-            block = 32 * (WARPS + others), shared = 4 * STREAMS * SLICE * v.rows,
+            grid = { slices(s), groups(s, v), v.sets },
+            cluster = v.cluster > 0 and slices(s) or nil,
+            block = 32 * warps[v.sets], shared = 4 * STREAMS * SLICE * v.rows,
         }
     end
 end
@@ -111,7 +124,7 @@ return {
             { "base", "f32", { MIX } },
             { "norm", "bf16", { "H" } },  -- the site's RMSNorm
         },
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(0),
+        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(WARPS),
         work = function(s) return { bytes = bytes(s), flops = flops(s) } end,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -125,7 +138,8 @@ return {
         shape = { "M", "H" },
         serves = serves,
         args = SITE,
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(2),
+        scratch = site_scratch, knobs = KNOBS, class = class, keep = keep,
+        launch = launch(SITE_WARPS),
         work = site_work,
         check = {
             ulp = 1, relative = 1e-5, samples = SAMPLES, real = REAL,
@@ -149,7 +163,8 @@ return {
             SITE[2], SITE[3], SITE[4], SITE[5], SITE[6], SITE[7], SITE[8], SITE[9], SITE[10],
             SITE[11], { "input_scale", "f32", { 1 } },
         },
-        scratch = scratch, knobs = KNOBS, class = class, keep = keep, launch = launch(2),
+        scratch = site_scratch, knobs = KNOBS, class = class, keep = keep,
+        launch = launch(SITE_WARPS),
         template = function() return "mhc_post_pre" end,
         work = function(s)
             local site = site_work(s)

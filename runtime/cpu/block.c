@@ -232,6 +232,22 @@ uint32_t lt_cpu_atomic_add_u32(lt_thread *t, const char *file, int line, uint32_
     return old;
 }
 
+bool lt_count_block(lt_thread *t, lt_site site, const char *what, uint32_t *counter,
+                    uint32_t blocks)
+{
+    lt_touch_begin(t, site);
+    const uint32_t before = *counter;
+    if (before >= blocks)
+        lt_fault(t, site,
+                 "%s: the counter holds %u, with %u blocks (it must be zero before "
+                 "the launch)",
+                 what, before, blocks);
+    const bool last = before == blocks - 1;
+    *counter = last ? 0 : before + 1;
+    lt_touch_end(t);
+    return last;
+}
+
 int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counter, uint32_t blocks)
 {
     static const char what[] = "lt_last_block";
@@ -246,16 +262,7 @@ int lt_cpu_last_block(lt_thread *t, const char *file, int line, uint32_t *counte
         lt_fault(t, site, "%s: the threads of the block give different arguments", what);
     }
     if (full) {
-        lt_touch_begin(t, site);
-        const uint32_t before = *counter;
-        if (before >= blocks)
-            lt_fault(t, site,
-                     "%s: the counter holds %u, with %u blocks (it must be zero before "
-                     "the launch)",
-                     what, before, blocks);
-        b->last = before == blocks - 1;
-        *counter = b->last ? 0 : before + 1;
-        lt_touch_end(t);
+        b->last = lt_count_block(t, site, what, counter, blocks);
         open_block(t->emu);
         lt_order_last_block(t->emu, counter, b->last);
     }

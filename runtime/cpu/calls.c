@@ -29,6 +29,7 @@ const lt_symbol lt_cpu_calls[] = {
     CALL(lt_cpu_redux),
     CALL(lt_cpu_warp_reduce),
     CALL(lt_cpu_syncwarp),
+    CALL(lt_cpu_last_warp),
     CALL(lt_cpu_ldmatrix_x4),
     CALL(lt_cpu_mma),
     CALL(lt_cpu_mma_run),

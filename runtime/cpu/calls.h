@@ -33,6 +33,7 @@ uint32_t lt_cpu_ballot(lt_thread *t, const char *file, int line, uint32_t mask, 
 uint32_t lt_cpu_redux(lt_thread *t, const char *file, int line, uint32_t v, int kind);
 float lt_cpu_warp_reduce(lt_thread *t, const char *file, int line, float v, int kind);
 void lt_cpu_syncwarp(lt_thread *t, const char *file, int line, uint32_t mask);
+int lt_cpu_last_warp(lt_thread *t, const char *file, int line, uint32_t *counter, uint32_t blocks);
 void lt_cpu_ldmatrix_x4(lt_thread *t, const char *file, int line, uint32_t *d, const void *row,
                         int trans);
 void lt_cpu_mma(lt_thread *t, const char *file, int line, int kind, void *d, const uint32_t *a,

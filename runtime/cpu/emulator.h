@@ -276,6 +276,8 @@ lt_block_end lt_block_resume(lt_emulator *e);            /* one that waited for 
 void lt_block_report(lt_emulator *e);                    /* a fault: its threads wait for ever */
 void lt_block_ready(lt_thread *t);                       /* puts it into the queue */
 void lt_block_pause(lt_thread *t); /* runs others; returns when t's turn has come */
+bool lt_count_block(lt_thread *t, lt_site site, const char *what, uint32_t *counter,
+                    uint32_t blocks); /* one more: is it the last? */
 uint64_t lt_block_random(lt_emulator *e);
 
 /* ---- cluster.c ---- */
@@ -367,6 +369,7 @@ void lt_order_cluster_arrive(const lt_thread *t);
 void lt_order_cluster_open(lt_emulator *e); /* all of its blocks have met */
 void lt_order_barrier(lt_emulator *e);      /* of all threads; it opens */
 void lt_order_last_block(lt_emulator *e, const uint32_t *counter, bool last);
+int lt_order_last_warp(const lt_thread *t, const uint32_t *counter, bool last); /* -1: no memory */
 void lt_order_syncwarp(lt_thread *t, uint32_t mask); /* the last lane has come */
 void lt_order_arrive(const lt_thread *t, int barrier);
 void lt_order_open_some(lt_emulator *e, int barrier, const lt_thread *first);

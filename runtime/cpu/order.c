@@ -2,9 +2,9 @@
  * that orders something. What happened before the last barrier of the block or the last whole
  * __syncwarp of the warp is known to all of it; what a thread learns at an mbarrier, at a barrier
  * of some threads or in a part of a warp is in a row of its own: up to which tick it knows each
- * other thread. Shuffles order nothing. Blocks are ordered by lt_last_block, and those of a cluster
- * by its barrier: up to where each thread arrived at the last one. Who has waited for what a block
- * gives also knows that what it read before its last barrier is read. */
+ * other thread. Shuffles order nothing. Blocks are ordered by lt_last_block, lt_last_warp, and
+ * those of a cluster by its barrier: up to where each thread arrived at the last one. Who has
+ * waited for what a block gives also knows that what it read before its last barrier is read. */
 #include "emulator.h"
 
 #include <stdlib.h>
@@ -22,6 +22,7 @@ typedef struct {
 /* A block from its begin, or from a barrier of its cluster, on. */
 typedef struct {
     uint32_t begin, released; /* ticks; released: at lt_last_block, 0: not there */
+    size_t shown;             /* by lt_last_warp, of each thread: in `shown`; 0: nothing */
     const uint32_t *counter;
     size_t index;
     uint32_t run; /* of the cluster: one that looks for what others put has several */
@@ -39,6 +40,7 @@ typedef struct {
     gate barriers[LT_BARRIERS], lanes, mbarriers[GATES];
     int mbarrier_count;
     const uint32_t *joined; /* the counter whose last block runs */
+    int joined_warp;        /* that knows it; -1: all do */
     uint32_t arrived[LT_BLOCK_THREADS], met[LT_BLOCK_THREADS]; /* at the cluster's barrier; met: at
                                                                   the last that has opened */
 } block;
@@ -47,6 +49,8 @@ struct lt_order {
     uint32_t now, run;
     past *past;
     size_t past_count, past_room;
+    uint32_t *shown; /* ticks: what warps knew at lt_last_warp; the first is of nobody */
+    size_t shown_count, shown_room;
     block *at, *blocks[LT_CLUSTER_BLOCKS];
 };
 
@@ -77,6 +81,7 @@ void lt_order_close(lt_checker *c)
         free(c->order->blocks[i]);
     }
     free(c->order->past);
+    free(c->order->shown);
     free(c->order);
     c->order = NULL;
 }
@@ -94,6 +99,7 @@ void lt_order_begin_launch(lt_emulator *e)
     lt_order *o = e->checker->order;
     o->now = 0;
     o->past_count = 0;
+    o->shown_count = 1;
 }
 
 static int add_past(lt_emulator *e, size_t index)
@@ -187,19 +193,27 @@ void lt_order_barrier(lt_emulator *e)
         b->bulk = larger(b->bulk, row(b, i)[LT_BLOCK_THREADS]);
 }
 
+static void release(lt_order *o, const uint32_t *counter, size_t shown)
+{
+    const past *mine = last_past(o);
+    for (past *p = o->past + o->past_count; p-- > o->past && p->run == mine->run;) {
+        if (p->index != mine->index) continue;
+        p->released = o->now;
+        p->shown = shown;
+        p->counter = counter;
+    }
+}
+
 /* After the barrier of lt_last_block: the block has shown what it wrote; the last one sees it all.
  */
 void lt_order_last_block(lt_emulator *e, const uint32_t *counter, bool last)
 {
     if (!e->checker) return;
     lt_order *o = e->checker->order;
-    const past *mine = last_past(o);
-    for (past *p = o->past + o->past_count; p-- > o->past && p->run == mine->run;) {
-        if (p->index != mine->index) continue;
-        p->released = o->now;
-        p->counter = counter;
-    }
-    if (last) o->at->joined = counter;
+    release(o, counter, 0);
+    if (!last) return;
+    o->at->joined = counter;
+    o->at->joined_warp = -1;
 }
 
 /* ---- what some of them learn ---- */
@@ -223,6 +237,30 @@ static uint32_t knows(const block *b, const lt_thread *t, int other)
 static uint32_t knows_bulk(const block *b, const lt_thread *t)
 {
     return b->rows ? larger(b->bulk, row(b, t->index)[LT_BLOCK_THREADS]) : 0;
+}
+
+/* After the lanes of t's warp have met: it shows what it knows of its block; the last one sees what
+ * all others showed. -1: no memory. */
+int lt_order_last_warp(const lt_thread *t, const uint32_t *counter, bool last)
+{
+    if (!t->emu->checker) return 0;
+    lt_order *o = t->emu->checker->order;
+    const block *b = o->at;
+    const size_t shown = o->shown_count, count = shown + (size_t)b->threads;
+    if (count > o->shown_room) {
+        const size_t room = 2 * count;
+        uint32_t *to = realloc(o->shown, room * sizeof *to);
+        if (!to) return -1;
+        o->shown = to;
+        o->shown_room = room;
+    }
+    o->shown_count = count;
+    for (int i = 0; i < b->threads; i++) o->shown[shown + (size_t)i] = knows(b, t, i);
+    release(o, counter, shown);
+    if (!last) return 0;
+    o->at->joined = counter;
+    o->at->joined_warp = t->index / 32;
+    return 0;
 }
 
 /* t leaves at the gate what it did and what it knows. */
@@ -396,7 +434,11 @@ bool lt_order_knows(const lt_thread *t, lt_stamp s)
     const lt_order *o = t->emu->checker->order;
     const block *b = o->at;
     const past *p = find_past(o, s.tick);
-    if (p->run != o->run) return b->joined && p->counter == b->joined && s.tick < p->released;
+    if (p->run != o->run) {
+        if (!b->joined || p->counter != b->joined) return false;
+        if (b->joined_warp >= 0 && b->joined_warp != t->index / 32) return false;
+        return s.tick < (p->shown ? o->shown[p->shown + s.thread] : p->released);
+    }
     if (s.kind == LT_STAMP_FLIES) return false;
     if (s.kind == LT_STAMP_BULK) return s.tick < knows_bulk(b, t);
     if (p->resident != last_past(o)->resident)

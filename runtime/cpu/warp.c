@@ -17,6 +17,7 @@ typedef enum {
     SUM,
     MAX,
     SYNC,
+    LAST,
     LDMATRIX,
     LDMATRIX_TRANS,
     MMA
@@ -31,6 +32,7 @@ static const char *const names[] = {
     [SUM] = "lt_warp_sum",
     [MAX] = "lt_warp_max",
     [SYNC] = "__syncwarp",
+    [LAST] = "lt_last_warp",
     [LDMATRIX] = "lt_ldmatrix_x4",
     [LDMATRIX_TRANS] = "lt_ldmatrix_x4_trans",
     [MMA] = "mma",
@@ -184,6 +186,23 @@ void lt_cpu_syncwarp(lt_thread *t, const char *file, int line, uint32_t mask)
     lt_collective *c = arrive(t, (lt_site){file, line}, mask, SYNC);
     if (c->arrived == c->mask) lt_order_syncwarp(t, mask);
     wait_for_all(t, c);
+}
+
+/* The last lane to come counts. */
+int lt_cpu_last_warp(lt_thread *t, const char *file, int line, uint32_t *counter, uint32_t blocks)
+{
+    const lt_site site = {file, line};
+    lt_memory_align(t, site, names[LAST], counter, 4);
+    lt_collective *c = arrive(t, site, (uint32_t)ALL, LAST);
+    const int parity = c->parity;
+    if (c->arrived == c->mask) {
+        const bool last = lt_count_block(t, site, names[LAST], counter, blocks);
+        for (int i = 0; i < 32; i++) c->value[parity][i] = last;
+        lt_order_syncwarp(t, (uint32_t)ALL);
+        if (lt_order_last_warp(t, counter, last)) lt_fault(t, site, "%s: no memory", names[LAST]);
+    }
+    wait_for_all(t, c);
+    return (int)c->value[parity][t->lane];
 }
 
 /* ---- tensor cores ---- */

@@ -99,6 +99,7 @@ extern u32 lt_cpu_ballot(lt_thread *, const char *, int, u32 mask, int predicate
 extern u32 lt_cpu_redux(lt_thread *, const char *, int, u32 v, int kind); /* 0 add, 1 max, 2 min */
 extern float lt_cpu_warp_reduce(lt_thread *, const char *, int, float v, int kind); /* 0 sum, 1 max */
 extern void lt_cpu_syncwarp(lt_thread *, const char *, int, u32 mask);
+extern int lt_cpu_last_warp(lt_thread *, const char *, int, u32 *counter, u32 blocks);
 #define lt_shfl_f32(mask, v, lane) lt_bits_f32(lt_cpu_shuffle(LT_HERE, mask, lt_f32_bits(v), 0, lane))
 #define lt_shfl_u32(mask, v, lane) lt_cpu_shuffle(LT_HERE, mask, v, 0, lane)
 #define lt_shfl_xor_f32(mask, v, bits) lt_bits_f32(lt_cpu_shuffle(LT_HERE, mask, lt_f32_bits(v), 1, bits))
@@ -127,6 +128,7 @@ extern int lt_cpu_look_again(lt_thread *, const char *, int, int missing);
 #define lt_bar_arrive(id, threads) lt_cpu_bar(LT_HERE, id, threads, 0)
 #define lt_atomic_add_u32(p, v) lt_cpu_atomic_add_u32(LT_HERE, p, v)
 #define lt_last_block(counter, blocks) lt_cpu_last_block(LT_HERE, counter, blocks)
+#define lt_last_warp(counter, blocks) lt_cpu_last_warp(LT_HERE, counter, blocks)
 #define lt_put(p, value, flag) lt_cpu_put(LT_HERE, p, value, flag)
 #define lt_peek(p) lt_cpu_peek(LT_HERE, p)
 #define lt_look_again(missing) lt_cpu_look_again(LT_HERE, missing)

@@ -240,6 +240,18 @@ LT_DEV int lt_last_block(u32 *counter, u32 blocks)
     }
     return __syncthreads_or(last);
 }
+/* The same of one warp of each block, for what it knows to be done: the others need not wait for the counter. */
+LT_DEV int lt_last_warp(u32 *counter, u32 blocks)
+{
+    u32 before = 0;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+        if (before == blocks - 1) *counter = 0;
+    }
+    __syncwarp();
+    return lt_shfl_u32(0xffffffffu, before, 0) == blocks - 1;
+}
 
 /* ---- blocks that wait for others of their launch: at most 64 of 512 threads do, so that the others find room ---- */
 

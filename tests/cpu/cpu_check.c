@@ -251,6 +251,24 @@ static const defect more[] = {
      .message = "4: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
                 "t.cut:3 (only lt_last_block orders blocks)",
      .grid = 2},
+    {"a warp counts what it does not know to be done", SHADOW, 64,
+     "y[blockIdx.x * 64 + threadIdx.x] = 1;\n"
+     "if (threadIdx.x < 32 && lt_last_warp(n, 2)) y[threadIdx.x] = y[32 + threadIdx.x];",
+     "y[blockIdx.x * 64 + threadIdx.x] = 1;\n__syncthreads();\n"
+     "if (threadIdx.x < 32 && lt_last_warp(n, 2)) y[threadIdx.x] = y[32 + threadIdx.x];",
+     .message = "3: block 1, thread 0: race: reads 'y' + 128, which block 0, thread 32 writes at "
+                "t.cut:2 (only lt_last_block orders blocks)",
+     .grid = 2},
+    {"another warp than the one that has counted", SHADOW, 64,
+     "if (threadIdx.x == 0) y[blockIdx.x] = 1;\n__syncthreads();\n"
+     "const int last = threadIdx.x < 32 && lt_last_warp(n, 2);\n__syncthreads();\n"
+     "if (threadIdx.x == 32 && blockIdx.x == 1) y[3] = y[0];",
+     "if (threadIdx.x == 0) y[blockIdx.x] = 1;\n__syncthreads();\n"
+     "const int last = threadIdx.x < 32 && lt_last_warp(n, 2);\n__syncthreads();\n"
+     "if (threadIdx.x == 31 && last) y[3] = y[0];",
+     .message = "6: block 1, thread 32: race: reads 'y' + 0, which block 0, thread 0 writes at "
+                "t.cut:2 (only lt_last_block orders blocks)",
+     .grid = 2},
     {"a block writes before it looks again", SHADOW, 1,
      "u64 *p = (u64 *)n;\nlt_put(p + blockIdx.x, 1, 1);\ny[blockIdx.x] = 1;\n"
      "while (lt_look_again(lt_peek(p + 1 - blockIdx.x) == 0)) ;",

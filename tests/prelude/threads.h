@@ -243,6 +243,29 @@ static void expect_last(const uint32_t *in, uint32_t *out, size_t words, int mod
     out[4] = 3; /* launches */
 }
 
+/* One warp of the last block adds up what all threads have left. */
+static const char last_warp_text[] =
+    "LT_KERNEL(64) prelude_last_warp(u32 *out, const u32 *in, u32 *work)\n"
+    "{\n"
+    "    work[1 + 64 * blockIdx.x + threadIdx.x] = in[64 * blockIdx.x + threadIdx.x] + 1;\n"
+    "    __syncthreads();\n"
+    "    if (threadIdx.x < 32 || !lt_last_warp(work, gridDim.x)) return;\n"
+    "    for (u32 k = threadIdx.x - 32; k < 64; k += 32) {\n"
+    "        u32 sum = 0;\n"
+    "        for (u32 b = 0; b < gridDim.x; b++) sum += lt_ld32_fresh(work + 1 + 64 * b + k);\n"
+    "        out[k] = sum;\n"
+    "    }\n"
+    "    __syncwarp();\n"
+    "    if (threadIdx.x == 63) out[64] = lt_ld32_fresh(work);\n"
+    "}\n";
+
+static void expect_last_warp(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    (void)model;
+    memset(out, 0, words * sizeof *out);
+    for (int i = 0; i < 64 * LAST_BLOCKS; i++) out[i % 64] += in[i] + 1;
+}
+
 /* Each block waits for what all of them put, at each launch anew. */
 static const char put_text[] =
     "LT_KERNEL(64) prelude_put(u32 *out, const u32 *in, u32 *work)\n"
