@@ -48,10 +48,10 @@ local function dealt_shared(s, v, dev, least)
         + (least == 2 and pairs_of * 2 * columns(s, v) * 64 or 0)
 end
 
--- Bytes of a slot's x, and of the scales of all warps' shares of K.  ORDER SCALES
+-- Bytes of a slot's x, and of the scales of all warps' tiles.  ORDER SCALES
 local function slot_shared(s, v)
-    local bytes = tile.warps(v) * tile.ceil(moe.units(s), v.split) * UNIT_SCALES
-    return v.block * tile.staged(1, s.K, v) + (bytes <= MOST_SCALES and bytes or 0)
+    local bytes = v.groups * moe.units(s) * UNIT_SCALES
+    return v.block * tile.staged(1, s.K, v) + (v.split == 1 and bytes <= MOST_SCALES and bytes or 0)
 end
 
 -- 16 or 20 warps of a block that each have shares of K of their own, where registers suffice. A

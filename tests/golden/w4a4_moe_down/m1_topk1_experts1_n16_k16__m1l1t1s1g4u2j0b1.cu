@@ -173,7 +173,7 @@ enum {
     X_BYTES = BLOCK * (STRIDE * 2 + 32),   // ORDER STAGED
     MOST = (UNITS + SPLIT - 1) / SPLIT,    // units of a share  ORDER SCALES
     COPIES = (MOST * 8 + 31) / 32,         // of 16 bytes of its scales, by a lane
-    KEEPS = WARPS * MOST * 128 <= 30720,   // do scales come to shared memory? Else from memory when they are needed
+    KEEPS = SPLIT == 1 && WARPS * MOST * 128 <= 30720,  // scales come to shared memory first, else with their codes
     TURNS = UNITS % SPLIT == 0 && MOST <= 4 * UNROLL ? 3 : 1,  // behind the first one, that are written out at once
     IS_ODD = K % 128 > 0 && K % 128 <= 64  // the last unit of a tile has one chunk, and padding that is not read
 };
@@ -182,11 +182,14 @@ enum {
 
 LT_DEV int slot_first(int share) { return UNITS * share / SPLIT; }  // unit of a share of K
 
-typedef struct { uint4 word[UNROLL][2]; } slot_batch;
+typedef struct {
+    uint4 word[UNROLL][2];
+    u32 scale[UNROLL];                     // not where shared memory has them
+} slot_batch;
 
 typedef struct {
     const u8 *codes;                       // this lane's, of the unit behind the batches
-    const u32 *scales;                     // this lane's, of the first unit
+    const u32 *scales;                     // this lane's: in shared memory of the first unit, else as codes
     int first, end;                        // units of the share
     slot_batch begun, next;                // the first batch; the one behind that which is multiplied
 } slot_stream;
@@ -203,8 +206,10 @@ LT_DEV void slot_ask(slot_batch *to, slot_stream *s, int left)
         const int is_half = IS_ODD && u + 1 == left && s->end == UNITS;
         if (u < left) to->word[u][0] = lt_ld128_once(s->codes + u * 1024);
         if (u < left) to->word[u][1] = lt_ld128_once(s->codes + u * 1024 + (is_half ? 0 : 512));
+        if (u < left && !KEEPS) to->scale[u] = lt_ld32_once(s->scales + u * 32);
     }
     s->codes += UNROLL * 1024;
+    if (!KEEPS) s->scales += UNROLL * 32;
 }
 
 // Asks for all scales of the share and its first units; unit: the share's first one in w and ws.
@@ -217,7 +222,7 @@ LT_DEV void slot_begin(slot_stream *s, const u8 *w, const e4m3 *ws, int unit, u3
         const int place = i * 32 + lane;
         if (place < slot_count(s) * 8) lt_cp_async16(scales + place * 4, ws + unit * 128 + place * 16);
     }
-    lt_cp_commit();
+    if (KEEPS) lt_cp_commit();
     slot_ask(&s->begun, s, slot_count(s));
 }
 
@@ -298,8 +303,10 @@ LT_DEV int slot_turn(float *sum, slot_stream *s, slot_batch now, const bf16 *row
 {
     LT_UNROLL(UNROLL)
     for (int u = 0; u < UNROLL; u++) {
-        if (unit + u < slot_count(s))
-            slot_unit(sum, now.word[u], s->scales[(unit + u) * 32], row, place, step, x, s->first + unit + u, g, t);
+        if (unit + u < slot_count(s)) {
+            const u32 scale = KEEPS ? s->scales[(unit + u) * 32] : now.scale[u];
+            slot_unit(sum, now.word[u], scale, row, place, step, x, s->first + unit + u, g, t);
+        }
         place += step;
     }
     return place;
@@ -311,8 +318,8 @@ LT_DEV void slot_products(float *total, slot_stream *s, const bf16 *row, const x
     const int step = fp4_gives(g, t, 1) ? 128 : 0;
     int place = step ? s->first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STRIDE;
     float sum[SUMS] = {0};
-    lt_cp_wait(0);
-    __syncwarp();
+    if (KEEPS) lt_cp_wait(0);
+    if (KEEPS) __syncwarp();
     place = slot_turn(sum, s, s->begun, row, place, step, x, 0, g, t);
     LT_UNROLL(TURNS)
     for (int unit = UNROLL; unit < slot_count(s); unit += UNROLL) {
@@ -384,7 +391,7 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
     const float of_tile = lt_bits_f32(lt_ld32_once(of_expert + (SCALES > 1 ? tile * SCALES / ALL_TILES : 0)));
     lt_pdl_wait();
     if (!is_live) {
-        lt_cp_wait(0);
+        if (KEEPS) lt_cp_wait(0);
         return;
     }
     const x_row x_of = {x + (size_t)(slot / SHARE) * (K / 2), xs + (size_t)(slot / SHARE) * (K / 16)};
