@@ -13,9 +13,9 @@ local tile = require("gen.tile")
 
 local GROUP <const> = 16  -- codes that share a scale
 local NEAR <const> = 2    -- readings of experts whose tiles a block may have, where they are dealt
+local UNIT_SCALES <const> = 128  -- bytes of scales of a unit, 16 rows of 128 k
+local MOST_SCALES <const> = 30720  -- bytes of a block's: as much x as goes with them has room too
 local STATIC_SHARED <const> = 48 * 1024  -- bytes that need no opt-in
-
-local TEMPLATES <const> = { "w4a4_moe", "w4a4_moe_nvf4" }
 
 local function codes(s) return s.K // 2 end
 local function scales(s) return s.K // GROUP end
@@ -46,6 +46,12 @@ local function dealt_shared(s, v, dev, least)
     local pairs_of = tile.ceil(moe.slots(s) * tile.count(s.N) // 2, dealt_blocks(s, dev))
     return NEAR * tile.staged(columns(s, v), s.K, v)
         + (least == 2 and pairs_of * 2 * columns(s, v) * 64 or 0)
+end
+
+-- Bytes of a slot's x, and of the scales of all warps' tiles.  ORDER SCALES
+local function slot_shared(s, v)
+    local bytes = v.groups * moe.units(s) * UNIT_SCALES
+    return v.block * tile.staged(1, s.K, v) + (v.split == 1 and bytes <= MOST_SCALES and bytes or 0)
 end
 
 -- 16 or 20 warps of a block that each have shares of K of their own, where registers suffice. A
@@ -93,7 +99,9 @@ local function keep(s, v, dev)
 end
 
 local function template(_, v)
-    return v.groups > 4 and "w4a4_moe_deal" or TEMPLATES[v.mma]
+    if v.mma == 2 then return "w4a4_moe_nvf4" end
+    if v.join == 0 then return "w4a4_moe_slot" end
+    return v.groups > 4 and "w4a4_moe_deal" or "w4a4_moe"
 end
 
 local function launch(s, v, dev, least)
@@ -104,7 +112,9 @@ local function launch(s, v, dev, least)
         }
     end
     local l = moe.launch(s, v)
-    l.shared = v.block * tile.staged(v.join == 1 and columns(s, v) or 1, s.K, v)
+    if v.mma == 1 then
+        l.shared = v.join == 0 and slot_shared(s, v) or v.block * tile.staged(columns(s, v), s.K, v)
+    end
     return l
 end
 
