@@ -140,13 +140,13 @@ LT_DEV void fp4_fetch16(uint2 *to, e4m3 *scale, const u8 *codes, const e4m3 *sca
     *to = *(const uint2 *)(codes + at / 2);
     *scale = scales[at / 16];
 }
-typedef struct { const u8 *codes; const e4m3 *scales; } x_row;
+typedef struct { const u8 *codes; const e4m3 *scales; size_t at; } x_row;
 typedef struct { uint2 codes; e4m3 scale; } x_raw;
 
-LT_DEV x_raw x_ask(const x_row *x, int k)
+LT_DEV x_raw x_ask(const x_row *x, u32 k)
 {
     x_raw got = {{0, 0}, {0}};
-    if (k < K) fp4_fetch16(&got.codes, &got.scale, x->codes, x->scales, k);
+    if (k < K) fp4_fetch16(&got.codes, &got.scale, x->codes, x->scales, x->at + k);
     return got;
 }
 
@@ -170,10 +170,10 @@ enum {
     THREADS = 32 * WARPS,
     PLACES = WIDE / 16,                    // groups of 16 of the row
     AT_ONCE = PLACES > THREADS ? 2 : 1,    // that a thread asks for before it stores one
-    X_BYTES = BLOCK * (STRIDE * 2 + 32),   // ORDER STAGED
     MOST = (UNITS + SPLIT - 1) / SPLIT,    // units of a share  ORDER SCALES
     COPIES = (MOST * 8 + 31) / 32,         // of 16 bytes of its scales, by a lane
     KEEPS = SPLIT == 1 && WARPS * MOST * 128 <= 30720,  // scales come to shared memory first, else with their codes
+    SCALE_BYTES = KEEPS * WARPS * MOST * 128,  // there, in front of the row
     TURNS = UNITS % SPLIT == 0 && MOST <= 4 * UNROLL ? 3 : 1,  // behind the first one, that are written out at once
     IS_ODD = K % 128 > 0 && K % 128 <= 64  // the last unit of a tile has one chunk, and padding that is not read
 };
@@ -215,13 +215,12 @@ LT_DEV void slot_ask(slot_batch *to, slot_stream *s, int left)
 // Asks for all scales of the share and its first units; unit: the share's first one in w and ws.
 LT_DEV void slot_begin(slot_stream *s, const u8 *w, const e4m3 *ws, int unit, u32 *scales, int lane)
 {
+    const e4m3 *const own = ws + unit * 128, *const from = own + lane * 16;
     s->codes = w + unit * 1024 + lane * 16;
-    s->scales = (KEEPS ? scales : (const u32 *)(ws + unit * 128)) + lane;
+    s->scales = (KEEPS ? scales : (const u32 *)own) + lane;
     LT_UNROLL(COPIES)
-    for (int i = 0; KEEPS && i < COPIES; i++) {
-        const int place = i * 32 + lane;
-        if (place < slot_count(s) * 8) lt_cp_async16(scales + place * 4, ws + unit * 128 + place * 16);
-    }
+    for (int i = 0; KEEPS && i < COPIES; i++)
+        if (i * 32 + lane < slot_count(s) * 8) lt_cp_async16(scales + lane * 4 + i * 128, from + i * 512);
     if (KEEPS) lt_cp_commit();
     slot_ask(&s->begun, s, slot_count(s));
 }
@@ -245,6 +244,8 @@ LT_DEV void stage_get16(u32 *b, const bf16 *at)
     b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
 }
 
+LT_DEV u32 row_thread(void) { return threadIdx.x % THREADS; }  // the compiler then knows which groups are there
+
 LT_DEV void row_ask(x_raw *got, const x_row *x, u32 from)  // the thread's groups from, from + THREADS ..
 {
     LT_UNROLL(AT_ONCE)
@@ -262,13 +263,13 @@ LT_DEV void row_put(bf16 *row, const x_raw *got, u32 from)  // who has none puts
     }
 }
 
-// The block brings the row; got: what row_ask(got, x, threadIdx.x) asked for. The second batch of weights is asked for
+// The block brings the row; got: what row_ask(got, x, row_thread()) asked for. The second batch of weights is asked for
 // when x has come: in front of it, x would wait for more weights, and behind the barrier memory would be idle. The
 // launch keeps the loads there: the assembler moves none across it.
 LT_DEV void row_bring(bf16 *row, x_raw *got, const x_row *x, slot_stream *s)
 {
     const u32 zeros[8] = {0};
-    if (BLOCK) row_put(row, got, threadIdx.x);
+    if (BLOCK) row_put(row, got, row_thread());
     for (u32 from = AT_ONCE * THREADS; BLOCK && from < PLACES; from += AT_ONCE * THREADS) {
         row_ask(got, x, from + threadIdx.x);
         row_put(row, got, from + threadIdx.x);
@@ -280,6 +281,24 @@ LT_DEV void row_bring(bf16 *row, x_raw *got, const x_row *x, slot_stream *s)
 }
 
 // ---- products ----
+
+// fp4_add of one row. Where scales multiply sums: with two instructions a scale, a byte that is moved down and one
+// multiplied into place while its exponent is added, for the three of fp4_scale_f32, which gives the same bits.
+LT_DEV void slot_add(float *sum, u32 (*a)[4], u32 *b, u32 scale, int c)
+{
+    if (!LATE) {
+        fp4_add(sum, a, b, scale, c, 0);
+        return;
+    }
+    float group[4] = {0};
+    lt_mma_m16n8k16_bf16_run(group, a[0], b, 4);
+    LT_UNROLL(2)
+    for (int channel = 0; channel < 2; channel++) {
+        const u32 factor = lt_byte_perm(scale, 0, 0x4440 + 2 * c + channel) * 0x100000u + 0x70000000u;
+        float *const own = sum + channel * (SUMS / 2);
+        *own = fmaf(group[2 * channel + c], lt_bits_f32(factor), *own);
+    }
+}
 
 LT_DEV void slot_unit(float *sum, uint4 *word, u32 scale, const bf16 *row, int place, int step, const x_row *x,
                       int unit, int g, int t)
@@ -293,7 +312,7 @@ LT_DEV void slot_unit(float *sum, uint4 *word, u32 scale, const bf16 *row, int p
             if (BLOCK) stage_get16(b, row + place + (step ? c * 64 : 0));
             else x_bf16(b, x_ask(x, fp4_gives(g, t, 1) ? k : K));
         }
-        fp4_add(sum, a, b, scale, c, 0);
+        slot_add(sum, a, b, scale, c);
     }
 }
 
@@ -378,7 +397,7 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4, slot = blockIdx.y;
     const int own = blockIdx.x * GROUPS + warp / SPLIT, tile = own < ALL_TILES ? own : ALL_TILES - 1;
     LT_DYN_SHARED(u8, room);
-    bf16 *const row = (bf16 *)room;
+    bf16 *const row = (bf16 *)(room + SCALE_BYTES);
 
     // A slot of no expert reads expert 0, so that addresses are there when the id comes, and no branch.
     const int id = ids[slot], is_live = id >= 0 && id < EXPERTS, expert = is_live ? id : 0;
@@ -386,7 +405,7 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
     weights.first = slot_first(warp % SPLIT), weights.end = slot_first(warp % SPLIT + 1);
     const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
     slot_begin(&weights, w + units * 1024, ws + units * 128, tile * UNITS + weights.first,
-               (u32 *)(room + X_BYTES) + warp * MOST * 32, lane);
+               (u32 *)room + warp * MOST * 32, lane);
     const float *const of_expert = sw + expert * SCALES;
     const float of_tile = lt_bits_f32(lt_ld32_once(of_expert + (SCALES > 1 ? tile * SCALES / ALL_TILES : 0)));
     lt_pdl_wait();
@@ -394,19 +413,19 @@ w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x,
         if (KEEPS) lt_cp_wait(0);
         return;
     }
-    const x_row x_of = {x + (size_t)(slot / SHARE) * (K / 2), xs + (size_t)(slot / SHARE) * (K / 16)};
+    const x_row x_of = {x, xs, (size_t)(slot / SHARE) * K};
     float total[1][TOTALS], of_x = 0;
     x_raw got[AT_ONCE];
-    if (BLOCK) row_ask(got, &x_of, threadIdx.x);
+    if (BLOCK) row_ask(got, &x_of, row_thread());
     of_x = gs[slot / SHARE];
     row_bring(row, got, &x_of, &weights);
     slot_products(total[0], &weights, row, &x_of, g, t);
     if (SPLIT > 1) sums_of_warps(total[0], warp, lane);
-    if (warp % SPLIT != 0) return;
+    if (warp % SPLIT != 0 || t > 0) return;
     LT_UNROLL(TOTALS)
     for (int j = 0; j < TOTALS; j++) {
         const int n = own * 16 + g + fp4_sum_channel(j) * 8;
-        if (fp4_sum_row(j, t) == 0 && n < N)
+        if (fp4_sum_row(j, 0) == 0 && n < N)
             y[(size_t)slot * N + n] = lt_f32_bf16(total[0][j] * UNSCALE * (of_x * of_tile));
     }
 }
