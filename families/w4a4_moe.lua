@@ -35,7 +35,7 @@ end
 local function unpacks_well(s, v, dev)
     if v.mma == 2 then return v.block == 0 and v.late == 0 end
     local stages = can_stage(s, v, dev)
-    if v.block == 1 then return stages end
+    if v.block > 0 then return stages end
     return not stages and (v.late == 1 or tile.count(s.N) == 1) or v.late == 0 and v.tiles > 1
 end
 
@@ -51,7 +51,7 @@ end
 -- Bytes of a slot's x, and of the scales of all warps' tiles.  ORDER SCALES
 local function slot_shared(s, v)
     local bytes = v.groups * moe.units(s) * UNIT_SCALES
-    return v.block * tile.staged(1, s.K, v) + (v.split == 1 and bytes <= MOST_SCALES and bytes or 0)
+    return tile.staged(1, s.K, v) + (v.split == 1 and bytes <= MOST_SCALES and bytes or 0)
 end
 
 -- 16 or 20 warps of a block that each have shares of K of their own, where registers suffice. A
@@ -81,7 +81,7 @@ local KNOBS <const> = {
     { "groups", 2, 4, 1, 16, 20 },  -- groups of such warps in a block; warps, where tiles are dealt
     { "unroll", 2, 3, 4 },  -- units on their way to a warp
     moe.KNOBS[5],
-    { "block", 1, 0 },  -- x unpacked once a block, or by each warp
+    { "block", 1, 0, 2 },  -- x unpacked by a block, by each warp, by a block while more weights come
 }
 
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
@@ -90,6 +90,7 @@ local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 local function is_streamed(s, v, dev, least)
     return (v.mma == 1 and v.tiles == 1 and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
             or v.mma == 2 and dev.nvf4 and v.unroll ~= 3)
+        and (v.block < 2 or v.mma == 1 and v.join == 0 and s.M == 1)
         and v.groups <= 4 and moe.is_kept(s, v, dev, nil, least) and unpacks_well(s, v, dev)
 end
 
@@ -100,7 +101,7 @@ end
 
 local function template(_, v)
     if v.mma == 2 then return "w4a4_moe_nvf4" end
-    if v.join == 0 then return "w4a4_moe_slot" end
+    if v.block == 2 then return "w4a4_moe_slot" end
     return v.groups > 4 and "w4a4_moe_deal" or "w4a4_moe"
 end
 
@@ -112,9 +113,8 @@ local function launch(s, v, dev, least)
         }
     end
     local l = moe.launch(s, v)
-    if v.mma == 1 then
-        l.shared = v.join == 0 and slot_shared(s, v) or v.block * tile.staged(columns(s, v), s.K, v)
-    end
+    l.shared = v.block == 2 and slot_shared(s, v)
+        or v.block * tile.staged(v.join == 1 and columns(s, v) or 1, s.K, v)
     return l
 end
 

@@ -1,6 +1,6 @@
 /* family w4a4_moe.down rev 2, shape m1_topk1_experts1_n16_k16, variant m1l1t1s1g4u2j0b1, class mma.bf16_sums_1 */
-// Slots one by one: weights are the 16-row operand of m16n8k16, the slot's row of x its columns; both sides are bf16:
-// exact. ids are read in front of the wait, so the launch in front of this one must not be the one that chooses.
+// Weights are the 16-row operand of m16n8k16, slots of one expert the columns; both sides are bf16: exact. ids are read
+// in front of the wait, so the launch in front of this one must not be the one that chooses.
 enum { M = 1, TOPK = 1, EXPERTS = 1, N = 16, K = 16, MMA = 1, LATE = 1, TILES = 1, SPLIT = 1, GROUPS = 4, UNROLL = 2, JOIN = 0, BLOCK = 1 };
 enum {
     SLOTS = M * TOPK,
@@ -10,8 +10,9 @@ enum {
     WARPS = SPLIT * GROUPS,       // of a block
     PARTS = 1,
     ALL_TILES = N / 16,           // of an expert
-    ROWS = 1,
-    COLUMNS = 1                   // slots of a block
+    MOST = LATE ? 2 : 4,
+    COLUMNS = !JOIN ? 1 : M < MOST ? M : MOST,  // slots that one reading serves  ORDER COLUMNS
+    ROWS = COLUMNS
 };
 // Scales multiply sums of 16 products. The columns of an mma are two rows of x, each four times: where lane (g, t) has
 // the codes of its scale group, only the columns g of that group have x, and zeros stand elsewhere. So lane (g, t)
@@ -140,13 +141,14 @@ LT_DEV void fp4_fetch16(uint2 *to, e4m3 *scale, const u8 *codes, const e4m3 *sca
     *to = *(const uint2 *)(codes + at / 2);
     *scale = scales[at / 16];
 }
-typedef struct { const u8 *codes; const e4m3 *scales; size_t at; } x_row;
+typedef struct { const u8 *x; const e4m3 *xs; const i32 *slots; int rows; } x_rows;
 typedef struct { uint2 codes; e4m3 scale; } x_raw;
 
-LT_DEV x_raw x_ask(const x_row *x, u32 k)
+LT_DEV x_raw x_ask(const x_rows *x, int row, int k)  // of slot number `row` of the expert
 {
     x_raw got = {{0, 0}, {0}};
-    if (k < K) fp4_fetch16(&got.codes, &got.scale, x->codes, x->scales, x->at + k);
+    if (row < x->rows && k < K)
+        fp4_fetch16(&got.codes, &got.scale, x->x, x->xs, (size_t)(x->slots[row] / SHARE) * K + k);
     return got;
 }
 
@@ -156,76 +158,71 @@ LT_DEV void x_bf16(u32 *b, x_raw raw)
     if (LATE) fp4_lift(b, FP4_LIFT_CODES);
 }
 
-// Products of a slot's row of x with a warp's share of K of one tile, NVFP4 weights. Lane (g, t) holds rows g and g + 8
-// of the tile and the scale group 16t .. 16t + 15 of each chunk of 64 k; x lies the same way, so K is summed in a
-// permuted order, the same for every row. The template says what x is, as fp4_product.cut wants it, but of one row:
-// x_ask(x, k) asks for 16 values of it, zeros from K on; x_bf16(b, raw) makes them bf16.
-//
-// A load whose value another basic block uses shares its scoreboard with all such loads, and who waits for one of them
-// waits for all. So no branch stands between the loads of codes, short shares are straight code, and what is asked for
-// early goes into a batch of its own.
+// Products of rows of x with the TILES tiles of a warp, NVFP4 weights. Lane (g, t) holds rows g and g + 8 of a tile and
+// the scale group 16t .. 16t + 15 of each chunk of 64 k; x lies the same way, so K is summed in a permuted order, the
+// same for every row. The template says what x is: x_rows, and x_raw, 16 values of a row as they lie in memory;
+// x_ask(x, row, k) asks for them, zeros behind the last row and from K on; x_bf16(b, raw) makes them bf16.
+
 enum {
-    WIDE = UNITS * 128,                    // of the row in shared memory
-    STRIDE = WIDE + 8,                     // zeros lie behind it, in other banks
+    LOADS = UNROLL * TILES,
+    // warps of a multiprocessor that find registers; there are more where they share one K
+    HELD = ROWS == 1 && SPLIT > 1 && UNITS >= 4 * SPLIT && LOADS == 2 ? 24 : ROWS <= 4 && LOADS <= 4 ? 16 : WARPS,
+    RESIDENT = HELD / WARPS,               // blocks
+    WIDE = UNITS * 128,                    // of a row in shared memory
+    STRIDE = WIDE + 8,                     // eight lanes' 16 bytes lie in different banks
     THREADS = 32 * WARPS,
-    PLACES = WIDE / 16,                    // groups of 16 of the row
-    AT_ONCE = PLACES > THREADS ? 2 : 1,    // that a thread asks for before it stores one
-    MOST = (UNITS + SPLIT - 1) / SPLIT,    // units of a share  ORDER SCALES
-    COPIES = (MOST * 8 + 31) / 32,         // of 16 bytes of its scales, by a lane
-    KEEPS = SPLIT == 1 && WARPS * MOST * 128 <= 30720,  // scales come to shared memory first, else with their codes
-    SCALE_BYTES = KEEPS * WARPS * MOST * 128,  // there, in front of the row
-    TURNS = UNITS % SPLIT == 0 && MOST <= 4 * UNROLL ? 3 : 1,  // behind the first one, that are written out at once
-    IS_ODD = K % 128 > 0 && K % 128 <= 64  // the last unit of a tile has one chunk, and padding that is not read
+    PLACES = STAGED * (WIDE / 16),         // groups of 16 in shared memory at most; zeros stand behind them
+    AT_ONCE = PLACES > THREADS ? 2 : 1     // that a thread asks for before it stores one
 };
 
-// ---- weights: codes of UNROLL units are on their way while as many are multiplied; scales lie in shared memory ----
+// ---- weights: UNROLL units are on their way while as many are multiplied ----
 
-LT_DEV int slot_first(int share) { return UNITS * share / SPLIT; }  // unit of a share of K
+LT_DEV int fp4_first(int share, int shares) { return UNITS * share / shares; }  // unit of a share of K
+
+// Units of a share. For one row a constant where it can be: then no branches stand between units, and they take more
+// registers.
+LT_DEV int fp4_count(int share, int shares)
+{
+    if (ROWS == 1 && UNITS % shares == 0) return UNITS / shares;
+    return fp4_first(share + 1, shares) - fp4_first(share, shares);
+}
 
 typedef struct {
-    uint4 word[UNROLL][2];
-    u32 scale[UNROLL];                     // not where shared memory has them
-} slot_batch;
+    uint4 word[UNROLL][TILES][2];
+    u32 scale[UNROLL][TILES];
+} fp4_batch;
 
 typedef struct {
-    const u8 *codes;                       // this lane's, of the unit behind the batches
-    const u32 *scales;                     // this lane's: in shared memory of the first unit, else as codes
-    int first, end;                        // units of the share
-    slot_batch begun, next;                // the first batch; the one behind that which is multiplied
-} slot_stream;
+    const u8 *codes[TILES];                // this lane's, of the unit behind the batch
+    const e4m3 *scales[TILES];
+    fp4_batch next;
+} fp4_stream;
 
-// Units of the share: a constant where it can be, or branches stand between them, and loads behind those.
-LT_DEV int slot_count(const slot_stream *s) { return UNITS % SPLIT == 0 ? UNITS / SPLIT : s->end - s->first; }
-
-// For the next UNROLL units, of which `left` are left. The only chunk of a tile's last unit stands in for the padding:
-// x has zeros there.
-LT_DEV void slot_ask(slot_batch *to, slot_stream *s, int left)
+LT_DEV void fp4_ask(fp4_stream *s, int count)  // for the next UNROLL units, of which `count` are left
 {
     LT_UNROLL(UNROLL)
     for (int u = 0; u < UNROLL; u++) {
-        const int is_half = IS_ODD && u + 1 == left && s->end == UNITS;
-        if (u < left) to->word[u][0] = lt_ld128_once(s->codes + u * 1024);
-        if (u < left) to->word[u][1] = lt_ld128_once(s->codes + u * 1024 + (is_half ? 0 : 512));
-        if (u < left && !KEEPS) to->scale[u] = lt_ld32_once(s->scales + u * 32);
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++)
+            if (u < count) fp4_load_next(s->next.word[u][i], &s->next.scale[u][i], s->codes[i], s->scales[i], u);
     }
-    s->codes += UNROLL * 1024;
-    if (!KEEPS) s->scales += UNROLL * 32;
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) s->codes[i] += UNROLL * 1024, s->scales[i] += UNROLL * 128;
 }
 
-// Asks for all scales of the share and its first units; unit: the share's first one in w and ws.
-LT_DEV void slot_begin(slot_stream *s, const u8 *w, const e4m3 *ws, int unit, u32 *scales, int lane)
+// Asks for the first units of `count` from `first` on, of tiles tile0 .. tile0 + TILES - 1 of ALL_TILES.
+LT_DEV void fp4_begin(fp4_stream *s, const u8 *w, const e4m3 *ws, int tile0, int first, int count, int lane)
 {
-    const e4m3 *const own = ws + unit * 128, *const from = own + lane * 16;
-    s->codes = w + unit * 1024 + lane * 16;
-    s->scales = (KEEPS ? scales : (const u32 *)own) + lane;
-    LT_UNROLL(COPIES)
-    for (int i = 0; KEEPS && i < COPIES; i++)
-        if (i * 32 + lane < slot_count(s) * 8) lt_cp_async16(scales + lane * 4 + i * 128, from + i * 512);
-    if (KEEPS) lt_cp_commit();
-    slot_ask(&s->begun, s, slot_count(s));
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) {
+        const size_t tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+        s->codes[i] = w + (tile * UNITS + first) * 1024 + lane * 16;
+        s->scales[i] = ws + (tile * UNITS + first) * 128 + lane * 4;
+    }
+    fp4_ask(s, count);
 }
 
-// ---- the row in shared memory ----
+// ---- rows of x in shared memory ----
 
 // Groups of 16 numbers of x in shared memory, whose rows are STRIDE apart.
 LT_DEV void stage_put16(bf16 *rows, int row, int k, const u32 *b)
@@ -244,116 +241,96 @@ LT_DEV void stage_get16(u32 *b, const bf16 *at)
     b[4] = hi.x, b[5] = hi.y, b[6] = hi.z, b[7] = hi.w;
 }
 
-LT_DEV u32 row_thread(void) { return threadIdx.x % THREADS; }  // the compiler then knows which groups are there
+LT_DEV int stage_places(const x_rows *x) { return fp4_staged(x->rows) * (WIDE / 16); }  // that are needed
 
-LT_DEV void row_ask(x_raw *got, const x_row *x, u32 from)  // the thread's groups from, from + THREADS ..
-{
-    LT_UNROLL(AT_ONCE)
-    for (int i = 0; i < AT_ONCE; i++) got[i] = x_ask(x, (from + i * THREADS) * 16);
-}
-
-LT_DEV void row_put(bf16 *row, const x_raw *got, u32 from)  // who has none puts zeros behind the row
+LT_DEV void stage_ask(x_raw *got, const x_rows *x, int from)  // the thread's groups from, from + THREADS ..
 {
     LT_UNROLL(AT_ONCE)
     for (int i = 0; i < AT_ONCE; i++) {
-        const u32 place = from + i * THREADS;
-        u32 b[8];
-        x_bf16(b, got[i]);
-        stage_put16(row, place >= PLACES, place < PLACES ? place * 16 : 0, b);
+        const int place = from + i * THREADS;
+        got[i] = x_ask(x, place < stage_places(x) ? place / (WIDE / 16) : ROWS, place % (WIDE / 16) * 16);
     }
 }
 
-// The block brings the row; got: what row_ask(got, x, row_thread()) asked for. The second batch of weights is asked for
-// when x has come: in front of it, x would wait for more weights, and behind the barrier memory would be idle. The
-// launch keeps the loads there: the assembler moves none across it.
-LT_DEV void row_bring(bf16 *row, x_raw *got, const x_row *x, slot_stream *s)
+LT_DEV void stage_put(bf16 *rows, const x_raw *got, const x_rows *x, int from)
+{
+    LT_UNROLL(AT_ONCE)
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int place = from + i * THREADS;
+        u32 b[8];
+        x_bf16(b, got[i]);
+        if (place < stage_places(x)) stage_put16(rows, place / (WIDE / 16), place % (WIDE / 16) * 16, b);
+    }
+}
+
+// The block brings x; got: what stage_ask(got, x, threadIdx.x) asked for.
+LT_DEV void stage(bf16 *rows, x_raw *got, const x_rows *x)
 {
     const u32 zeros[8] = {0};
-    if (BLOCK) row_put(row, got, row_thread());
-    for (u32 from = AT_ONCE * THREADS; BLOCK && from < PLACES; from += AT_ONCE * THREADS) {
-        row_ask(got, x, from + threadIdx.x);
-        row_put(row, got, from + threadIdx.x);
+    stage_put(rows, got, x, threadIdx.x);
+    for (int from = threadIdx.x + AT_ONCE * THREADS; from < stage_places(x); from += AT_ONCE * THREADS) {
+        stage_ask(got, x, from);
+        stage_put(rows, got, x, from);
     }
-    if (BLOCK && PLACES % (AT_ONCE * THREADS) == 0 && threadIdx.x == THREADS - 1) stage_put16(row, 1, 0, zeros);
-    lt_pdl_launch();
-    slot_ask(&s->next, s, slot_count(s) - UNROLL);
+    if (threadIdx.x == THREADS - 1) stage_put16(rows, STAGED, 0, zeros);
     __syncthreads();
 }
 
 // ---- products ----
 
-// fp4_add of one row. Where scales multiply sums: with two instructions a scale, a byte that is moved down and one
-// multiplied into place while its exponent is added, for the three of fp4_scale_f32, which gives the same bits.
-LT_DEV void slot_add(float *sum, u32 (*a)[4], u32 *b, u32 scale, int c)
+// place: of this lane's x of the first row and chunk; step: how far that of the next unit is. Zeros do not end.
+// count: of rows that x may have.
+LT_DEV void fp4_unit(float (*sum)[SUMS], uint4 (*word)[2], const u32 *scale, const bf16 *rows, int place, int step,
+                     const x_rows *x, int count, int unit, int g, int t)
 {
-    if (!LATE) {
-        fp4_add(sum, a, b, scale, c, 0);
-        return;
-    }
-    float group[4] = {0};
-    lt_mma_m16n8k16_bf16_run(group, a[0], b, 4);
-    LT_UNROLL(2)
-    for (int channel = 0; channel < 2; channel++) {
-        const u32 factor = lt_byte_perm(scale, 0, 0x4440 + 2 * c + channel) * 0x100000u + 0x70000000u;
-        float *const own = sum + channel * (SUMS / 2);
-        *own = fmaf(group[2 * channel + c], lt_bits_f32(factor), *own);
-    }
-}
-
-LT_DEV void slot_unit(float *sum, uint4 *word, u32 scale, const bf16 *row, int place, int step, const x_row *x,
-                      int unit, int g, int t)
-{
-    u32 a[4][4], b[8];
+    u32 b[8];
     LT_UNROLL(2)
     for (int c = 0; c < 2; c++) {
-        fp4_steps(a, word[c], scale, c);
-        if (c == 0 || !BOTH) {
-            const int k = unit * 128 + fp4_chunk_of(c, g) * 64 + t * 16;
-            if (BLOCK) stage_get16(b, row + place + (step ? c * 64 : 0));
-            else x_bf16(b, x_ask(x, fp4_gives(g, t, 1) ? k : K));
+        u32 a[TILES][4][4];
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) fp4_steps(a[i], word[i][c], scale[i], c);
+        LT_UNROLL(PASSES)
+        for (int p = 0; p < PASSES; p++) {
+            if (p * EACH >= count) break;
+            if (c == 0 || !BOTH) {
+                const int row = fp4_gives(g, t, x->rows) ? p * EACH + fp4_row(g) : ROWS;
+                if (BLOCK) stage_get16(b, rows + place + (step ? p * EACH * STRIDE + c * 64 : 0));
+                else x_bf16(b, x_ask(x, row, unit * 128 + fp4_chunk_of(c, g) * 64 + t * 16));
+            }
+            LT_UNROLL(TILES)
+            for (int i = 0; i < TILES; i++) fp4_add(sum[i], a[i], b, scale[i], c, p);
         }
-        slot_add(sum, a, b, scale, c);
     }
 }
 
-// The `unit`-th of the share and those behind it, a batch, while the next one is asked for. Returns x's next place.
-LT_DEV int slot_turn(float *sum, slot_stream *s, slot_batch now, const bf16 *row, int place, int step, const x_row *x,
-                     int unit, int g, int t)
+// total: of the `count` units from `first` on, that fp4_begin began; rows: of x, where the block brought it.
+LT_DEV void fp4_products(float (*total)[TOTALS], fp4_stream *s, const bf16 *rows, const x_rows *x, int first,
+                         int count, int lane)
 {
-    LT_UNROLL(UNROLL)
-    for (int u = 0; u < UNROLL; u++) {
-        if (unit + u < slot_count(s)) {
-            const u32 scale = KEEPS ? s->scales[(unit + u) * 32] : now.scale[u];
-            slot_unit(sum, now.word[u], scale, row, place, step, x, s->first + unit + u, g, t);
+    const int g = lane / 4, t = lane % 4, step = fp4_gives(g, t, x->rows) ? 128 : 0;
+    int place = step ? fp4_row(g) * STRIDE + first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STAGED * STRIDE;
+    float sum[TILES][SUMS] = {0};
+    LT_UNROLL(1)
+    for (int unit = 0; unit < count; unit += UNROLL) {
+        fp4_batch now = s->next;
+        fp4_ask(s, count - unit - UNROLL);
+        LT_UNROLL(UNROLL)
+        for (int u = 0; u < UNROLL; u++) {
+            if (unit + u < count)
+                fp4_unit(sum, now.word[u], now.scale[u], rows, place, step, x, x->rows, first + unit + u, g, t);
+            place += step;
         }
-        place += step;
     }
-    return place;
-}
-
-// place: of this lane's x of the first unit; step: how far that of the next one is. Zeros do not end.
-LT_DEV void slot_products(float *total, slot_stream *s, const bf16 *row, const x_row *x, int g, int t)
-{
-    const int step = fp4_gives(g, t, 1) ? 128 : 0;
-    int place = step ? s->first * 128 + fp4_chunk_of(0, g) * 64 + t * 16 : STRIDE;
-    float sum[SUMS] = {0};
-    if (KEEPS) lt_cp_wait(0);
-    if (KEEPS) __syncwarp();
-    place = slot_turn(sum, s, s->begun, row, place, step, x, 0, g, t);
-    LT_UNROLL(TURNS)
-    for (int unit = UNROLL; unit < slot_count(s); unit += UNROLL) {
-        const slot_batch now = s->next;
-        slot_ask(&s->next, s, slot_count(s) - unit - UNROLL);
-        place = slot_turn(sum, s, now, row, place, step, x, unit, g, t);
-    }
-    fp4_meet(total, sum, t);
+    LT_UNROLL(TILES)
+    for (int i = 0; i < TILES; i++) fp4_meet(total[i], sum[i], t);
 }
 enum {
-    COUNT = TOTALS,            // sums of a lane
+    COUNT = TILES * TOTALS,    // sums of a lane
     LONG = UNITS > 4 * SPLIT,  // else all units of a share are in registers at once
-    // warps of a multiprocessor: of several rows' slots, which follow each other; of one row's that find registers
-    HELD = M > 1 && !LATE && LONG ? 32 : SPLIT > 1 && UNITS >= 4 * SPLIT && UNROLL == 2 ? 24 : 16
+    // of a multiprocessor: of 28 or 24 warps with join; of 32 where slots of several rows follow each other
+    BLOCKS = JOIN ? (LATE ? 28 : 24) / WARPS : M > 1 && !LATE && LONG ? 32 / WARPS : RESIDENT
 };
+// What becomes of a lane's sums of tiles, share 0's once those of one K have met: y, in bf16.
 // Sums of one K meet: COUNT a lane, of the SPLIT warps of a block, then of the PARTS blocks of a column of the grid.
 // Always in ascending K, so that the bits do not depend on who comes last.
 LT_DEV void sums_of_warps(float *sum, int warp, int lane)  // share 0 of each group has the total
@@ -389,44 +366,88 @@ LT_DEV int sums_of_blocks(float *sum, float *partial, u32 *arrived, int warp, in
     }
     return 1;
 }
-#define UNSCALE (LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW)
 
-LT_KERNEL(32 * WARPS, HELD / WARPS)
-w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+typedef struct { bf16 *y; } moe_results;
+typedef struct { float of_tile[TILES]; } moe_factors;  // of an expert's sums
+
+// total: of one of the tiles, whose factor stands beside gs of the rows that the slots read.
+LT_DEV void moe_put(bf16 *y, const float *total, float unscale, const i32 *slots, int columns, const float *gs,
+                    float factor, int tile, int g, int t)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4, slot = blockIdx.y;
-    const int own = blockIdx.x * GROUPS + warp / SPLIT, tile = own < ALL_TILES ? own : ALL_TILES - 1;
-    LT_DYN_SHARED(u8, room);
-    bf16 *const row = (bf16 *)(room + SCALE_BYTES);
-
-    // A slot of no expert reads expert 0, so that addresses are there when the id comes, and no branch.
-    const int id = ids[slot], is_live = id >= 0 && id < EXPERTS, expert = is_live ? id : 0;
-    slot_stream weights;
-    weights.first = slot_first(warp % SPLIT), weights.end = slot_first(warp % SPLIT + 1);
-    const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
-    slot_begin(&weights, w + units * 1024, ws + units * 128, tile * UNITS + weights.first,
-               (u32 *)room + warp * MOST * 32, lane);
-    const float *const of_expert = sw + expert * SCALES;
-    const float of_tile = lt_bits_f32(lt_ld32_once(of_expert + (SCALES > 1 ? tile * SCALES / ALL_TILES : 0)));
-    lt_pdl_wait();
-    if (!is_live) {
-        if (KEEPS) lt_cp_wait(0);
-        return;
-    }
-    const x_row x_of = {x, xs, (size_t)(slot / SHARE) * K};
-    float total[1][TOTALS], of_x = 0;
-    x_raw got[AT_ONCE];
-    if (BLOCK) row_ask(got, &x_of, row_thread());
-    of_x = gs[slot / SHARE];
-    row_bring(row, got, &x_of, &weights);
-    slot_products(total[0], &weights, row, &x_of, g, t);
-    if (SPLIT > 1) sums_of_warps(total[0], warp, lane);
-    if (warp % SPLIT != 0 || t > 0) return;
     LT_UNROLL(TOTALS)
     for (int j = 0; j < TOTALS; j++) {
-        const int n = own * 16 + g + fp4_sum_channel(j) * 8;
-        if (fp4_sum_row(j, 0) == 0 && n < N)
-            y[(size_t)slot * N + n] = lt_f32_bf16(total[0][j] * UNSCALE * (of_x * of_tile));
+        const int m = fp4_sum_row(j, t), n = tile * 16 + g + fp4_sum_channel(j) * 8;
+        if (m >= columns || n >= N) continue;
+        y[(size_t)slots[m] * N + n] = lt_f32_bf16(total[j] * unscale * (gs[slots[m] / SHARE] * factor));
+    }
+}
+// With join: how many slots chose an expert, found by the block of the first of them; list[i] is the i-th, for the
+// block once it has met at a barrier. 0 where an earlier slot chose it or it is none. The same in every warp.
+LT_DEV int moe_slots(i32 *list, const i32 *ids, int slot, int warp, int lane)
+{
+    i32 id[(SLOTS + 31) / 32];
+    int count = 0, earlier = 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) id[i] = i * 32 + lane < SLOTS ? ids[i * 32 + lane] : -1;
+    const i32 expert = ids[slot];
+    if (expert < 0 || expert >= EXPERTS) return 0;
+    LT_UNROLL(8)
+    for (int i = 0; i < (SLOTS + 31) / 32; i++) {
+        const u32 all = lt_ballot(0xffffffffu, id[i] == expert);
+        const u32 mine = all & ((1u << lane) - 1);
+        if (warp == 0 && id[i] == expert) list[count + lt_popc(mine)] = i * 32 + lane;
+        if (i < slot / 32) earlier |= all != 0;
+        if (i == slot / 32) earlier |= (all & ((1u << slot % 32) - 1)) != 0;
+        count += lt_popc(all);
+    }
+    return earlier ? 0 : count;
+}
+
+LT_KERNEL(32 * WARPS, BLOCKS)
+w4a4_moe_down__m1_topk1_experts1_n16_k16__m1l1t1s1g4u2j0b1(bf16 *y, const u8 *x, const e4m3 *xs, const float *gs, const i32 *ids, const u8 *w, const e4m3 *ws, const float *sw)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int tile0 = (blockIdx.x * GROUPS + warp / SPLIT) * TILES, share = warp % SPLIT;
+    const int first = fp4_first(share, SPLIT), count = fp4_count(share, SPLIT);
+    LT_DYN_SHARED(bf16, rows);
+
+    const int expert = ids[blockIdx.y];
+    LT_SHARED1(i32, joined, SLOTS);
+    const i32 own = blockIdx.y, *const list = JOIN ? joined : &own;
+    const int live = JOIN ? moe_slots(joined, ids, blockIdx.y, warp, lane) : expert >= 0 && expert < EXPERTS;
+    const int slots = JOIN ? live : 1;
+    const size_t units = (size_t)expert * ALL_TILES * UNITS;  // before the expert's
+    fp4_stream weights;
+    const moe_results to = {y};
+    moe_factors factors;
+    if (live > 0) {
+        fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++) {
+            const int tile = tile0 + i < ALL_TILES ? tile0 + i : ALL_TILES - 1;
+            factors.of_tile[i] = lt_bits_f32(lt_ld32_once(sw + expert * SCALES + tile * SCALES / ALL_TILES));
+        }
+    }
+    lt_pdl_wait();
+    lt_pdl_launch();
+    if (live == 0) return;
+    for (int from = 0; from < slots; from += COLUMNS) {  // once, but where more slots chose the expert
+        const int columns = slots - from < COLUMNS ? slots - from : COLUMNS;
+        const x_rows rows_of = {x, xs, list + from, columns};
+        float total[TILES][TOTALS];
+        x_raw got[AT_ONCE];
+
+        if (from > 0) fp4_begin(&weights, w + units * 1024, ws + units * 128, tile0, first, count, lane);
+        if (JOIN) __syncthreads();  // the list is there, and nobody reads the last columns' rows and sums
+        if (BLOCK) stage_ask(got, &rows_of, threadIdx.x);
+        if (BLOCK) stage(rows, got, &rows_of);
+        fp4_products(total, &weights, rows, &rows_of, first, count, lane);
+        if (SPLIT > 1) sums_of_warps(&total[0][0], warp, lane);
+        if (share != 0) continue;
+        LT_UNROLL(TILES)
+        for (int i = 0; i < TILES; i++)
+            moe_put(to.y, total[i], LATE ? FP4_UNLIFT : FP4_UNSCALE * FP4_UNSCALE_ROW, list + from, columns, gs,
+                    factors.of_tile[i], tile0 + i, g, t);
     }
 }
 #ifndef __CUDACC__
