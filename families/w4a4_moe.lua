@@ -81,7 +81,7 @@ local KNOBS <const> = {
     { "groups", 2, 4, 1, 16, 20 },  -- groups of such warps in a block; warps, where tiles are dealt
     { "unroll", 2, 3, 4 },  -- units on their way to a warp
     moe.KNOBS[5],
-    { "block", 1, 0, 2 },  -- x unpacked by a block, by each warp, by a block while more weights come
+    { "block", 1, 0, 2 },  -- x unpacked by a block, each warp, a block while more weights come
 }
 
 local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end

@@ -47,6 +47,18 @@ function pick.chain_us(known, family, s, each)
     return record and record.text == each.text and record.us or nil
 end
 
+-- Of the variants of its class with such a time: the fastest there, and that time; nil where
+-- `best`, the fastest alone, has none.
+local function fastest_in_chain(known, family, s, dev, best)
+    local us = pick.chain_us(known, family, s, best)
+    if not us then return nil end
+    for _, each in ipairs(known:rivals(family, s, dev, best.class, math.huge)) do
+        local other = pick.chain_us(known, family, s, each)
+        if other and other < us then best, us = each, other end
+    end
+    return best, us
+end
+
 -- ---- the class ----
 
 -- The first class that serves all, in the order of one row's variants.
@@ -62,17 +74,18 @@ local function first_class(family, s, rows, dev)
 end
 
 -- What the best of each class takes at a shape. Where the fastest alone was timed in the chain, so
--- does each other one that was: as long as the fastest, and what it adds there more than that.
-local function times_of(known, family, s, by_class, classes)
+-- does each other class that was: as long as the fastest, and what its best one adds there more
+-- than that of the fastest's class.
+local function times_of(known, family, s, dev, by_class, classes)
     local times, first = {}, nil
     for _, class in ipairs(classes) do
         local each = by_class[class]
         times[class] = each.us
         if not first or each.us < first.us then first = each end
     end
-    local least = first and pick.chain_us(known, family, s, first)
+    local least = first and select(2, fastest_in_chain(known, family, s, dev, first))
     for _, class in ipairs(least and classes or {}) do
-        local chain = pick.chain_us(known, family, s, by_class[class])
+        local _, chain = fastest_in_chain(known, family, s, dev, by_class[class])
         if chain then times[class] = first.us + chain - least end
     end
     return times
@@ -87,7 +100,7 @@ local function recorded_times(known, family, s, rows, dev)
         local by_class, classes = {}, {}
         if family.serves(other) then by_class, classes = known:classes(family, other, dev) end
         counts = counts + (#classes > 0 and 1 or 0)
-        local us = times_of(known, family, other, by_class, classes)
+        local us = times_of(known, family, other, dev, by_class, classes)
         for _, class in ipairs(classes) do
             if not times[class] then
                 local kept = by_class[class].variant
@@ -149,14 +162,11 @@ end
 -- there is `chain`.
 local function fastest(known, family, s, dev, class)
     local best = known:best(family, s, dev, class)
-    local us = best and best.from == "exact" and pick.chain_us(known, family, s, best)
-    if not us then return best end
-    for _, each in ipairs(known:rivals(family, s, dev, class, math.huge)) do
-        local other = pick.chain_us(known, family, s, each)
-        if other and other < us then best, us = each, other end
-    end
-    best.from, best.chain = "exact", us
-    return best
+    if not best or best.from ~= "exact" then return best end
+    local there, us = fastest_in_chain(known, family, s, dev, best)
+    if not there then return best end
+    there.from, there.chain = "exact", us
+    return there
 end
 
 -- target: dev; records (records.load) or nil; pins: knobs by pick.pin_key, or nil. rows: those that

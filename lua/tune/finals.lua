@@ -5,12 +5,12 @@ local trial = require("lua.tune.trial")
 local finals = {}
 
 local BEST <const> = 3     -- that are timed again; a brief timing orders what is this near
-local RIVAL <const> = 1.1  -- times the best: then the best of another class is timed again too
+local RIVAL <const> = 1.15  -- times the best: then the best of another kind is timed again too
 local ROUNDS <const> = 2
 
--- The fastest few, and the fastest of each class that is near them, the fastest first.
+-- The fastest few, and the fastest of each class and template that is near them, the fastest first.
 local function finalists(self, job)
-    local right, list, classes = {}, {}, {}
+    local right, list, kinds = {}, {}, {}
     for i, c in ipairs(job.candidates) do
         local record = candidates.recorded(self, job, c)
         if record and record.status == "ok" and not record.same then
@@ -23,8 +23,9 @@ local function finalists(self, job)
     end)
     local is_done = false
     for i, each in ipairs(right) do
-        local first = not classes[each.c.class]
-        classes[each.c.class] = true
+        local kind = each.c.class .. " " .. each.c.template
+        local first = not kinds[kind]
+        kinds[kind] = true
         is_done = is_done or each.is_final
         local wanted = i <= BEST and each.us <= trial.HOPELESS * right[1].us
             or first and each.us <= RIVAL * right[1].us

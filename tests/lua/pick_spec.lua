@@ -58,14 +58,15 @@ end
 
 write(SCRATCH .. "/tree/cache/tuned/nvidia-h200.tuned", "")
 
--- A family that keeps a second class at every shape.
+-- A family that keeps a second class at every shape, and a second variant of the first one.
 do
     local path <const>, keep <const> = "families/w8a8_gemv.lua", "tile.ceil(s.K, CHUNK), dev) "
     local file <close> = assert(io.open(path))
     local source = file:read("a")
     local from, to = source:find(keep, 1, true)
-    write(SCRATCH .. "/tree/" .. path, source:sub(1, to) .. "or v.split == 2 and v.parts == 4 "
-        .. "and v.cyclic == 0 and v.unroll == 2 and v.occupancy == 24 " .. source:sub(from + #keep))
+    write(SCRATCH .. "/tree/" .. path, source:sub(1, to) .. "or v.cyclic == 0 and (v.split == 2 "
+        .. "and v.parts == 4 and v.unroll == 2 and v.occupancy == 24 or v.split == 4 "
+        .. "and v.parts == 1 and v.unroll == 3 and v.occupancy == 32) " .. source:sub(from + #keep))
 end
 
 local default = chosen("none")
@@ -112,6 +113,10 @@ describe("a plan's choice", function()
         assert.equal("mma.f16_1x4", class_of(chain(one, 2), chain(other, 2.2)))
         assert.equal("mma.f16_4x2", class_of(chain(one, 2.2), chain(other, 2)))
         assert.equal("mma.f16_4x2", class_of(chain(one, 2)))  -- not compared with anything
+        local slower = { SHAPE, "s4p1c0u3o32", 3.2 }  -- of one's class, alone
+        records("both",
+            { one, other, slower, chain(one, 2.4), chain(other, 2.2), chain(slower, 2) })
+        assert.equal("mma.f16_1x4", (select(3, chosen("both"))))
         assert.equal("mma.f16_4x2", class_of(chain(one, 2), chain(other, 2.2, ("1"):rep(16))))
     end)
 
