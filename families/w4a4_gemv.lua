@@ -1,7 +1,7 @@
 -- W4A4 GEMV: y[m,n] = gs[m] * sw[n] * sum over k of e2m1(x[m,k]) * xs[m,k/16] * e2m1(w[n,k]) *
 -- ws[n,k/16], NVFP4 on both sides. The floor is N*K*9/16 bytes over the memory bandwidth. Where
 -- there is no FP4 mma both sides become bf16, exactly: unpacking must stay under 4 instructions a
--- weight, so x is unpacked once a block (stage). The sign of xs is ignored. NaN scales give NaN.
+-- weight, so x is unpacked once a block or share. The sign of xs is ignored. NaN scales give NaN.
 local family = require("gen.family")
 local tile = require("gen.tile")
 

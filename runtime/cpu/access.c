@@ -223,7 +223,7 @@ static void describe_other(lt_emulator *e, const lt_found *f, char *out, size_t 
 {
     static const char *const by[] = {[LT_OWN_BLOCK] = "no barrier orders them",
                                      [LT_OWN_CLUSTER] = "no lt_cluster_wait orders them",
-                                     [LT_OTHER_CLUSTER] = "only lt_last_block orders blocks"};
+                                     [LT_OTHER_CLUSTER] = "only lt_last_block/warp order blocks"};
     char line[420], who[64] = "";
     const lt_stamp s = f->against;
     const lt_nearness near = lt_order_nearness(e->checker, s.tick);

@@ -220,36 +220,36 @@ static const defect more[] = {
     {"two blocks write one place", SHADOW, 32, "y[threadIdx.x] = 1;",
      "y[blockIdx.x * 32 + threadIdx.x] = 1;",
      .message = "2: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 writes at "
-                "t.cut:2 (only lt_last_block orders blocks)",
+                "t.cut:2 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"a block reads what another writes", SHADOW, 1,
      "y[blockIdx.x] = 1;\ny[blockIdx.x + 2] = y[0];",
      "y[blockIdx.x] = 1;\ny[blockIdx.x + 2] = x[0];",
      .message = "3: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
-                "t.cut:2 (only lt_last_block orders blocks)",
+                "t.cut:2 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"a block writes what another has read", SHADOW, 1,
      "if (blockIdx.x) y[0] = 1;\nelse y[1] = y[0];", "if (blockIdx.x) y[2] = 1;\nelse y[1] = y[0];",
      .message = "2: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 reads at "
-                "t.cut:3 (only lt_last_block orders blocks)",
+                "t.cut:3 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"two blocks read, one of them writes", SHADOW, 1,
      "const float v = y[0];\ny[blockIdx.x + 1] = v;\nif (blockIdx.x) y[0] = v + 1;",
      "const float v = y[0];\ny[blockIdx.x + 1] = v;\nif (blockIdx.x) y[3] = v + 1;",
      .message = "4: block 1, thread 0: race: writes 'y' + 0, which block 0, thread 0 reads at "
-                "t.cut:2 (only lt_last_block orders blocks)",
+                "t.cut:2 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"each block is the last of a counter of its own", SHADOW, 1,
      "y[blockIdx.x] = 1;\nif (!lt_last_block(n + blockIdx.x, 1)) return;\ny[3] = y[0];",
      "y[blockIdx.x] = 1;\nif (!lt_last_block(n, 2)) return;\ny[3] = y[0];",
      .message = "4: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
-                "t.cut:2 (only lt_last_block orders blocks)",
+                "t.cut:2 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"a block writes after lt_last_block", SHADOW, 1,
      "const int last = lt_last_block(n, 2);\ny[blockIdx.x] = 1;\nif (last) y[3] = y[0];",
      "y[blockIdx.x] = 1;\nconst int last = lt_last_block(n, 2);\nif (last) y[3] = y[0];",
      .message = "4: block 1, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at "
-                "t.cut:3 (only lt_last_block orders blocks)",
+                "t.cut:3 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"a warp counts what it does not know to be done", SHADOW, 64,
      "y[blockIdx.x * 64 + threadIdx.x] = 1;\n"
@@ -257,7 +257,7 @@ static const defect more[] = {
      "y[blockIdx.x * 64 + threadIdx.x] = 1;\n__syncthreads();\n"
      "if (threadIdx.x < 32 && lt_last_warp(n, 2)) y[threadIdx.x] = y[32 + threadIdx.x];",
      .message = "3: block 1, thread 0: race: reads 'y' + 128, which block 0, thread 32 writes at "
-                "t.cut:2 (only lt_last_block orders blocks)",
+                "t.cut:2 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"another warp than the one that has counted", SHADOW, 64,
      "if (threadIdx.x == 0) y[blockIdx.x] = 1;\n__syncthreads();\n"
@@ -267,7 +267,7 @@ static const defect more[] = {
      "const int last = threadIdx.x < 32 && lt_last_warp(n, 2);\n__syncthreads();\n"
      "if (threadIdx.x == 31 && last) y[3] = y[0];",
      .message = "6: block 1, thread 32: race: reads 'y' + 0, which block 0, thread 0 writes at "
-                "t.cut:2 (only lt_last_block orders blocks)",
+                "t.cut:2 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"a block writes before it looks again", SHADOW, 1,
      "u64 *p = (u64 *)n;\nlt_put(p + blockIdx.x, 1, 1);\ny[blockIdx.x] = 1;\n"
@@ -275,7 +275,7 @@ static const defect more[] = {
      "u64 *p = (u64 *)n;\nlt_put(p + blockIdx.x, 1, 1);\n"
      "while (lt_look_again(lt_peek(p + 1 - blockIdx.x) == 0)) ;\ny[blockIdx.x] = 1;",
      .message = "4: block 0, thread 0: race: writes 'y' + 0, which block 0, thread 0 writes at "
-                "t.cut:4 (only lt_last_block orders blocks)",
+                "t.cut:4 (only lt_last_block/warp order blocks)",
      .grid = 2},
     {"a counter is read while others count", SHADOW, 64,
      "lt_atomic_add_u32(n, 1);\ny[threadIdx.x] = (float)n[0];",

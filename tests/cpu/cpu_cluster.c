@@ -280,7 +280,7 @@ static const kernel_case faults[] = {
      .body = I "y[i] = x[i];\n" MEET "if (blockIdx.x == 2) n[t] = (u32)y[t];",
      .message =
          "6: block 2, thread 0: race: reads 'y' + 0, which block 0, thread 0 writes at t.cut:3 "
-         "(only lt_last_block orders blocks)"},
+         "(only lt_last_block/warp order blocks)"},
     {.name = "a word that nobody stored",
      .checked = true,
      .body = I "LT_SHARED1(float, s, 64);\n" MEET
