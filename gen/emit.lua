@@ -79,7 +79,7 @@ local function work_of(family, s)
     return { bytes = work.bytes, flops = work.flops }
 end
 
--- Path and text of the family's template: the arch's own where there is one.
+-- Name, path and text of the family's template: the arch's own where there is one.
 local function find_template(family, s, v, dev, target, read)
     local base = family.template and family.template(s, v, dev) or name.symbol(family.name)
     if type(base) ~= "string" or not base:match("^[%l%d_]+$") then
@@ -89,7 +89,7 @@ local function find_template(family, s, v, dev, target, read)
     local common = ("templates/%s.cut"):format(base)
     for _, path in ipairs({ own, common }) do
         local source = read(path)
-        if source then return path, source end
+        if source then return base, path, source end
     end
     blame(family, "template", ("there is none (looked for %s and %s)"):format(own, common))
 end
@@ -173,7 +173,7 @@ function emit.kernel(job)
 
     local kernel, class = name.kernel(family, s, v), class_of(family, s, v)
     local params = params_of(family, s, v)
-    local path, source = find_template(family, s, v, dev, target, read)
+    local base, path, source = find_template(family, s, v, dev, target, read)
     local names = names_for(family, s, v, dev, kernel, params)
     local body = template.render(path, source, names, { read = read })
     local pieces = joined({ template.piece("generated", head(family, s, v, class)) }, body,
@@ -184,7 +184,7 @@ function emit.kernel(job)
 
     return {
         name = kernel, arch = job.arch, model = target.model, class = class,
-        family = family, shape = s, variant = v, params = params,
+        family = family, shape = s, variant = v, params = params, template = base,
         launch = normal, work = work_of(family, s),
         prelude = prelude, text = text, plain = prelude .. text,
         source = directed .. template.print(pieces, true),

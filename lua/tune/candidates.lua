@@ -11,11 +11,10 @@ local candidates = {}
 local NEAR <const> = 1.03  -- times the floor: no other of the class can be much better
 
 local function candidate(self, job, v)
-    local family, dev = job.family, self.target.dev
-    local kernel = choice.kernel(family, job.shape, v, self.target.arch, dev)
+    local kernel = choice.kernel(job.family, job.shape, v, self.target.arch, self.target.dev)
     return {
-        knobs = variant.text(family, v), class = kernel.class, name = kernel.name,
-        template = family.template and family.template(job.shape, v, dev) or family.name,
+        knobs = variant.text(job.family, v), class = kernel.class, template = kernel.template,
+        name = kernel.name,
         text = records.digest(kernel), floor = floor.us(self.info.key, kernel.work),
         launch = records.launch(kernel),
     }

@@ -5,10 +5,11 @@ local trial = require("lua.tune.trial")
 local finals = {}
 
 local BEST <const> = 3     -- that are timed again; a brief timing orders what is this near
-local RIVAL <const> = 1.15  -- times the best: then the best of another kind is timed again too
+local RIVAL <const> = 1.15  -- times the best: then the best of a class and template is, too
 local ROUNDS <const> = 2
 
--- The fastest few, and the fastest of each class and template that is near them, the fastest first.
+-- The fastest few, and the fastest of each pair of class and template that is near them, the
+-- fastest first.
 local function finalists(self, job)
     local right, list, kinds = {}, {}, {}
     for i, c in ipairs(job.candidates) do

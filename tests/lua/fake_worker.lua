@@ -24,14 +24,14 @@ function requests.place(_, shape_text)
     return "placed"
 end
 
--- Two variants that differ in `unroll` alone have the same code; another one has what NEW names.
+-- Two variants that differ in `unroll` alone have the same code, but for those that NEW names.
 function requests.build(_, _, _, _, ...)
     for _, knobs in ipairs({ ... }) do
         if knobs == "s8p1c1u4o24" then
             answer("failed", knobs, "kernel x: out of registers")
         else
             local code = knobs:gsub("u%d", "")
-            local is_new = code:find(os.getenv("NEW") or "none", 1, true)
+            local is_new = knobs:find(os.getenv("NEW") or "none", 1, true)
             answer("built", knobs, code .. (is_new and " anew" or ""))
         end
     end

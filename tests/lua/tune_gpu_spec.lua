@@ -77,6 +77,23 @@ describe("lathe tune on a GPU", function()
         assert.equal("32.9", by["s16p1c0u2o32 2"].us)
     end)
 
+    it("times the best of each template again, where it is near", function()
+        local apart = gpu_root("templates", {
+            ["families/w8a8_gemv.lua"] = tune_kit.changed("families/w8a8_gemv.lua",
+                "    launch = gemv.launch,", "    template = function(_, v) return v.unroll == 2 "
+                .. "and 'w8a8_gemv_two' or 'w8a8_gemv' end,\n    launch = gemv.launch,"),
+            ["templates/w8a8_gemv_two.cut"] = read("templates/w8a8_gemv.cut"),
+            ["lua/tune/finals.lua"] = tune_kit.changed("lua/tune/finals.lua", "BEST <const> = 3",
+                "BEST <const> = 1"),
+        })
+        os.remove(log)
+        tune("templates", "w8a8_gemv M=1 N=32768 K=1536", apart .. " NEW=s4p1c0u2")
+        local order = {}
+        for knobs in read(log):gmatch("time (%w+)") do order[#order + 1] = knobs end
+        local round <const> = "s8p1c0u3o32 s4p1c0u3o32 s4p1c0u2o32"  -- the last two of one class
+        assert.equal(round .. " " .. round, table.concat(order, " "))
+    end)
+
     -- Another text, whose machine code is the same but for what NEW names.
     local function tune_edited(more)
         local cut <const> = "templates/w8a8_gemv.cut"
