@@ -30,8 +30,8 @@ static int exponent_of(double sum)
 /* x as two f16 in page, as pool p's channel d. Another order of sums may be off by so much: where
  * that can round to another first f16, the second is as much larger or smaller.
  */
-static void write(const lt_shape_dsa_pool_keys *s, double *page, double *magnitude, int64_t p,
-                  int64_t d, double x, double off)
+static void put_channel(const lt_shape_dsa_pool_keys *s, double *page, double *magnitude, int64_t p,
+                        int64_t d, double x, double off)
 {
     const int64_t lane = p % 8 * 4 + d % 16 / 4, low = KEYS * s->D;
     const int64_t at = d / 16 * 256 + lane * 8 + d % 4 / 2 * 4 + p / 8 * 2 + d % 2;
@@ -71,8 +71,8 @@ void lt_reference_dsa_pool_keys(const lt_shape_dsa_pool_keys *s, double *pooled,
         scale[block * KEYS + p] = ldexp(1, exponent);
         for (int64_t d = 0; d < s->D; d++) {
             const double off = 1e-5 * fmax(fabs(keys[d]), sum / (double)s->D);
-            write(s, pooled + at, pooled_magnitude + at, p, d, ldexp(keys[d], -exponent),
-                  ldexp(off, -exponent));
+            put_channel(s, pooled + at, pooled_magnitude + at, p, d, ldexp(keys[d], -exponent),
+                        ldexp(off, -exponent));
         }
     }
 }

@@ -13,7 +13,7 @@ local TEMPLATES <const> = { [2] = "w4a4_gemv_share", [3] = "w4a4_gemv_own" }
 local function pairs_of(s) return tile.ceil(s.K, PAIR) end
 
 -- Bytes of x as operands of mma (w4a4_gemv_own.cut): of each unit four or eight columns, which are
--- rows or, twice, the steps of a chunk.
+-- rows or, twice, the steps of a chunk.  ORDER ITEMS
 local function own_shared(s)
     local columns = (s.M == 1 or s.M == 3 or s.M == 4) and 4 or 8
     return pairs_of(s) * columns * (s.M <= 2 and 64 or 256)

@@ -90,7 +90,7 @@ local function class(_, v) return ("%s_%d"):format(kind(v), v.split) end
 local function is_streamed(s, v, dev, least)
     return (v.mma == 1 and v.tiles == 1 and (v.unroll == 2 or v.unroll == 3 and s.M == 1)
             or v.mma == 2 and dev.nvf4 and v.unroll ~= 3)
-        and (v.block < 2 or v.mma == 1 and v.join == 0 and s.M == 1)
+        and (v.block < 2 or v.join == 0 and s.M == 1)
         and v.groups <= 4 and moe.is_kept(s, v, dev, nil, least) and unpacks_well(s, v, dev)
 end
 

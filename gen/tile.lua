@@ -6,6 +6,7 @@ local tile = {}
 local ROWS <const> = 16                 -- channels of a tile: rows of the A operand of m16n8k16
 local COLUMNS <const> = 8               -- rows of x that one mma serves: its columns
 local WARP_SUMS <const> = ROWS * COLUMNS * 4  -- bytes of a warp's sums for one tile and 8 rows of x
+local OWN_SUMS <const> = 80              -- bytes of a row's sums of a share  ORDER ROOM
 local STATIC_SHARED <const> = 48 * 1024 -- bytes that need no opt-in
 local PAIR <const> = 128                -- k of a unit of NVFP4: rows of x end with a whole one
 local MOST_STAGED <const> = 98304       -- bytes of x: two blocks a multiprocessor
@@ -69,7 +70,7 @@ function tile.is_streamed(s, v, dev)
 end
 
 -- Bytes in shared memory of rows of x as bf16, each padded by 16, in whole passes of fp4_sums.cut
--- (v.late), fp4_codes.cut or fp4_steps.cut, and of one group of zeros.  ORDER STAGED
+-- (v.late) or fp4_columns.cut, and of one group of zeros.  ORDER STAGED
 function tile.staged(rows, k, v)
     local whole = v.late == 1 and rows > 1 and tile.ceil(rows, 2) * 2
         or v.late == 0 and rows > COLUMNS and tile.ceil(rows, COLUMNS) * COLUMNS or rows
@@ -114,7 +115,7 @@ end
 -- Up to eight rows, of equal shares that are written out: one to eight units. `staged` bytes of x a
 -- block must not cost warps.
 function tile.is_alone(s, v, units, staged, dev)
-    local sums = v.split * s.M * 80
+    local sums = v.split * s.M * OWN_SUMS
     return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.groups == 1 and v.unroll == 1
         and s.M <= COLUMNS and v.split >= 4
         and units % v.split == 0 and units <= 8 * v.split

@@ -7,7 +7,7 @@
 //   S = S * decay;  a = S . k / |k|;  b = S . q / |q| / sqrt(D);  delta = (v - a) * beta;  S = S + k / |k| * delta
 //   o = b + k . q / |k| / |q| / sqrt(D) * delta
 // The state and the window are those of the step before: no other kernel writes them, so they are read before the wait;
-// the state by the warps with tiles, for a warp waits for all that it loads into registers at once, and behind these.
+// the state by the warps with tiles, for a warp waits for all that it loads into registers at once, behind their tiles.
 // Each block of a cluster makes q, k and the decays of the whole head, and the sums of squares of all of them make the
 // norm. Its first one keeps the window of q and k: who has all sums knows that it is read.
 enum { M = 1, TOKENS = 1, HEADS = 4, D = 64, N = 512, K = 64, STRIDE = 900, SLOTS = 1, WARPS = 4, SPLIT = 1 };
@@ -457,7 +457,7 @@ kda_decode_bf16__m1_tokens1_heads4_d64_n512_k64_stride900_slots1__w4s1(bf16 *y, 
             lt_mbar_expect(met, 16 * SPLIT * TOKENS);
         }
         __syncwarp();
-        lt_cluster_begin();  // no copy is put in front of it: the state comes behind what all gates wait for
+        lt_cluster_begin();  // no load moves behind it: the state comes after all that gates wait for
         if (has_tile && from >= 0) state_ask(early, whole);
     }
     lt_pdl_wait();

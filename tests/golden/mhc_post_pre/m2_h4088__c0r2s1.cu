@@ -2,13 +2,15 @@
 // mhc_post of the columns of a block's slice, then mhc_pre of them. All that y has no part in is done in front of the
 // wait: what the site in front wrote was there before the kernel that wrote y began. There x is what comb makes of the
 // streams; y then adds its share to the sums, which one row has made before, and to the columns. One warp balances
-// comb, one waits for y, one writes the streams. Where sets share the dots, none waits for another, in whatever order
-// they run: all read the streams in place, and the last block that has read a slice writes it.
+// comb, one waits for y, one writes the streams: with one set that which balances. Where sets share the dots, none
+// waits for another, in whatever order they run: all read the streams in place, and the last block that has read a
+// slice writes it.
 enum { M = 2, H = 4088, CLUSTER = 0, ROWS = 2, SETS = 1 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other. Each
 // block gets all blocks' sums, so that it can finish its own SLICE columns, still in shared memory. The order of a sum
-// depends on H alone. One cluster makes all dots of its rows, or SETS clusters share them: each has all of the streams
-// and their products, the first set those of pre, which finish columns, each other four of post or comb.
+// depends on H alone. One cluster, or blocks that are none, make all dots of a row, or SETS clusters share them: each
+// has all of the streams and their products, the first set the dots of pre, which finish columns, each other four of
+// post or comb.
 // 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
 // then squared. No branch, unlike the division, so that four of them overlap.
 LT_DEV float reciprocal(float x)

@@ -4,8 +4,9 @@
 enum { M = 1, H = 256, CLUSTER = 1, ROWS = 1, SETS = 1 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other. Each
 // block gets all blocks' sums, so that it can finish its own SLICE columns, still in shared memory. The order of a sum
-// depends on H alone. One cluster makes all dots of its rows, or SETS clusters share them: each has all of the streams
-// and their products, the first set those of pre, which finish columns, each other four of post or comb.
+// depends on H alone. One cluster, or blocks that are none, make all dots of a row, or SETS clusters share them: each
+// has all of the streams and their products, the first set the dots of pre, which finish columns, each other four of
+// post or comb.
 // 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
 // then squared. No branch, unlike the division, so that four of them overlap.
 LT_DEV float reciprocal(float x)
@@ -84,8 +85,7 @@ LT_DEV const float4 *columns_of(const float *x, int n, int i, int lane)
 {
     return (const float4 *)(x + n * SLICE + i * STEP + lane * 4);
 }
-// The blocks of a row are a cluster: each gives the others what they need of its sums, into their shared memory.
-// mhc_memory.cut has the same names for blocks that are none.
+// One cluster makes all dots of a row. mhc_memory.cut has the same names for blocks that are none.
 // One cluster, or blocks that are none, make all dots of a row. A block's sums: pre and products, which all need, then
 // post and comb, of which a block finishes EACH.
 enum {
@@ -129,30 +129,34 @@ LT_DEV int sum_of(int v, int rank)
     const int i = v < NEEDED ? v : v + rank * EACH;
     return i < SUMS ? i : 0;
 }
+// The blocks of a row are a cluster: each gives the others what they need of its sums, into their shared memory.
 typedef struct {
     int rows;
-    float *own;    // [ROWS][ROOM]: sums of this block
+    float *own;    // [ROWS][ROOM]: sums of this block, where they meet there before it gives them
     float *parts;  // [ROWS][SLICES][VALUES]: of all blocks
     u64 *given;    // an mbarrier: have they come?
     u32 turn;      // none: what comes is of this launch
 } meeting;
 
+LT_DEV void expect_gifts(const meeting *meet)  // one thread
+{
+    lt_mbar_init(meet->given, 1);
+    lt_mbar_fence();
+    lt_mbar_expect(meet->given, meet->rows * SLICES * VALUES * 4);
+}
+
+LT_DEV void wait_for_blocks(void) { lt_cluster_wait(); }  // until all have begun
+LT_DEV u32 next_turn(const meeting *meet, int block) { return 0; }
+
 // Thread `first` says what will come; all clear what give_sums reads behind a block's sums.
 LT_DEV void begin_meeting(const meeting *meet, int first)
 {
-    if (threadIdx.x == first) {
-        lt_mbar_init(meet->given, 1);
-        lt_mbar_fence();
-        lt_mbar_expect(meet->given, meet->rows * SLICES * VALUES * 4);
-    }
+    if (threadIdx.x == first) expect_gifts(meet);
     LT_UNROLL(ROWS)
     for (int r = 0; r < ROWS; r++)
         if (threadIdx.x < ROOM - SUMS) meet->own[r * ROOM + SUMS + threadIdx.x] = 0.0f;
     lt_cluster_begin();
 }
-
-LT_DEV void wait_for_blocks(void) { lt_cluster_wait(); }  // until all have begun
-LT_DEV u32 next_turn(const meeting *meet, int block) { return 0; }
 
 LT_DEV void keep_sums(const meeting *meet, const float *sum, int r, int warp, int lane)
 {

@@ -4,8 +4,9 @@
 enum { M = 2, H = 4088, CLUSTER = 0, ROWS = 2, SETS = 1 };
 // What the blocks of a row do together in mhc_pre: dots of the streams with fn and of the streams with each other. Each
 // block gets all blocks' sums, so that it can finish its own SLICE columns, still in shared memory. The order of a sum
-// depends on H alone. One cluster makes all dots of its rows, or SETS clusters share them: each has all of the streams
-// and their products, the first set those of pre, which finish columns, each other four of post or comb.
+// depends on H alone. One cluster, or blocks that are none, make all dots of a row, or SETS clusters share them: each
+// has all of the streams and their products, the first set the dots of pre, which finish columns, each other four of
+// post or comb.
 // 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
 // then squared. No branch, unlike the division, so that four of them overlap.
 LT_DEV float reciprocal(float x)

@@ -20,7 +20,9 @@ enum {
     EVEN = UNITS % (SPLIT * UNROLL) == 0,  // all batches of units are whole
     IS_ODD = K % 128 > 0 && K % 128 <= 64  // the last unit of a tile has one chunk, and padding that is not read
 };
-// Scales multiply codes: code * scale * 2^-20 is exact in bf16. The columns of an mma are eight rows of x, ROWS in all.
+// One chain of mma: a chunk's four steps, one after the other.
+// Where scales multiply codes (fp4_codes.cut, fp4_steps.cut): code * scale * 2^-20 is exact in bf16. The columns of an
+// mma are eight rows of x, ROWS in all.
 // A unit of a tile as pack_nvfp4_tile16 lays it out: 1 KB of codes of two chunks of 64 k, 128 bytes of their scales.
 #define FP4_UNSCALE 0x1p20f  // undoes what lt_nvfp4_rows makes too small
 
@@ -63,8 +65,7 @@ enum {
     EACH = 8,                  // rows of x that a pass takes
     STAGED = PASSES > 1 ? PASSES * EACH : ROWS,  // rows of x in shared memory  ORDER STAGED
     BOTH = 0,                  // each chunk of a unit has its own operand of x
-    SUMS = PASSES * 4,         // floats of a lane and tile
-    TOTALS = SUMS
+    TOTALS = PASSES * 4        // floats of a lane and tile
 };
 
 LT_DEV int fp4_staged(int rows) { return PASSES > 1 ? (rows + 7) / EACH * EACH : rows; }
@@ -75,6 +76,7 @@ LT_DEV int fp4_sum_row(int j, int t) { return j / 4 * 8 + 2 * t + j % 2; }
 LT_DEV int fp4_sum_channel(int j) { return j / 2 % 2; }  // 0: row g of the tile, 1: row g + 8
 
 LT_DEV void fp4_steps(u32 (*a)[4], uint4 codes, u32 scale, int c) { fp4_chunk(a, codes, scale >> 16 * c); }
+enum { SUMS = TOTALS };
 
 LT_DEV void fp4_add(float *sum, u32 (*a)[4], u32 *b, u32 scale, int c, int pass)
 {
