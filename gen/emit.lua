@@ -19,8 +19,9 @@ local ASKED_FOR <const> = {  -- by a text that has such names
     cuda = {
         { "lt_cluster_", "templates/prelude/cluster.h" },
         { "lt_wgmma_", "templates/prelude/wgmma.h" },
+        { "lt_resident_", "templates/prelude/resident.h" },
     },
-    cpu = {},
+    cpu = { { "lt_resident_", "templates/prelude/resident.h" } },
 }
 
 -- An error in a field of a family: at the first line of the function to blame, which may be the

@@ -31,12 +31,14 @@ describe("emit", function()
 
     it("puts those files of the prelude in front whose names the text has", function()
         local CLUSTER <const>, WGMMA <const> = "/* cluster.h */\n", "/* wgmma.h */\n"
+        local RESIDENT <const> = "/* resident.h */\n"
         local function more(text, arch_name)
             local k = fixtures.kernel("w8a8_rows", SMALL, "c2w4s2u1", arch_name,
                 fixtures.read_with({
                     ["templates/w8a8_rows.cut"] = text,
                     ["templates/prelude/cluster.h"] = CLUSTER,
                     ["templates/prelude/wgmma.h"] = WGMMA,
+                    ["templates/prelude/resident.h"] = RESIDENT,
                 }))
             assert.equal(k.prelude .. k.text, k.plain)
             return k.prelude:match("/%* exact%.h %*/\n(.*)") or k.prelude
@@ -46,6 +48,8 @@ describe("emit", function()
         assert.equal(WGMMA, more("lt_wgmma_start();"))
         assert.equal(CLUSTER .. WGMMA, more("lt_wgmma_start(); lt_cluster_wait();"))
         assert.equal("/* cpu.h */\n", more("lt_wgmma_start(); lt_cluster_wait();", "cpu"))
+        assert.equal(RESIDENT, more("lt_resident_at_most(1, 1);"))
+        assert.equal("/* cpu.h */\n" .. RESIDENT, more("lt_resident_at_most(1, 1);", "cpu"))
     end)
 
     it("gives each source line the file and line that it came from", function()

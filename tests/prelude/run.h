@@ -10,14 +10,16 @@
 /* The prelude of an arch, with all its parts; the caller clears it. */
 static inline int read_prelude(const char *arch, lt_bytes *out, lt_err *err)
 {
-    static const char *const more[] = {"templates/prelude/exact.h", "templates/prelude/cluster.h",
-                                       "templates/prelude/wgmma.h"};
+    static const char *const cuda[] = {"templates/prelude/cuda.h", "templates/prelude/exact.h",
+                                       "templates/prelude/cluster.h", "templates/prelude/wgmma.h",
+                                       "templates/prelude/resident.h"};
+    static const char *const cpu[] = {"templates/prelude/cpu.h", "templates/prelude/resident.h"};
+    const bool is_cpu = strcmp(arch, "cpu") == 0;
+    const char *const *files = is_cpu ? cpu : cuda;
     int rc = 0;
-    if (strcmp(arch, "cpu") == 0) return lt_files_read("templates/prelude/cpu.h", out, err);
-    if (lt_files_read("templates/prelude/cuda.h", out, err)) return -1;
-    for (size_t i = 0; i < lt_countof(more) && !rc; i++) {
+    for (size_t i = 0; i < (is_cpu ? lt_countof(cpu) : lt_countof(cuda)) && !rc; i++) {
         lt_bytes part = {0};
-        rc = lt_files_read(more[i], &part, err) || lt_bytes_append(out, part.ptr, part.len, err);
+        rc = lt_files_read(files[i], &part, err) || lt_bytes_append(out, part.ptr, part.len, err);
         lt_bytes_clear(&part);
     }
     return rc ? -1 : 0;

@@ -224,7 +224,7 @@ static const char last_text[] =
     "    work[2] = 0;\n"
     "}\n";
 
-enum { LAST_BLOCKS = 37 };
+enum { LAST_BLOCKS = 37, RESIDENT_BLOCKS = 300 };
 
 static void expect_last(const uint32_t *in, uint32_t *out, size_t words, int model)
 {
@@ -264,6 +264,22 @@ static void expect_last_warp(const uint32_t *in, uint32_t *out, size_t words, in
     (void)model;
     memset(out, 0, words * sizeof *out);
     for (int i = 0; i < 64 * LAST_BLOCKS; i++) out[i % 64] += in[i] + 1;
+}
+
+/* More blocks than may be there at a time, of odd numbers of warps too. */
+static const char resident_text[] =
+    "LT_KERNEL(96, 2) prelude_resident(u32 *out, const u32 *in, u32 *work)\n"
+    "{\n"
+    "    lt_resident_at_most(96, 2);\n"
+    "    const u32 i = 96 * blockIdx.x + threadIdx.x;\n"
+    "    out[i] = in[i] + 1;\n"
+    "    (void)work;\n"
+    "}\n";
+
+static void expect_resident(const uint32_t *in, uint32_t *out, size_t words, int model)
+{
+    (void)model;
+    for (size_t i = 0; i < words; i++) out[i] = in[i] + 1;
 }
 
 /* Each block waits for what all of them put, at each launch anew. */
