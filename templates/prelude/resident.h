@@ -1,9 +1,9 @@
 /* resident.h: of the prelude what bounds the blocks that a multiprocessor has at a time, for the GPU and for the CPU
- * device, which has one; inline PTX too.
+ * device, where it does nothing; inline PTX too.
  *
- * lt_resident_at_most(threads, blocks), the first statement of a kernel of LT_KERNEL(threads, blocks): its blocks get all
- * registers that so many leave, so that no more of them are there. Behind a kernel whose blocks end one after the other,
- * the multiprocessors that are free first would otherwise take more than their share of blocks, and end last. */
+ * lt_resident_at_most(threads, blocks), the first statement of a kernel of LT_KERNEL(threads, blocks): its blocks get
+ * all registers that so many leave, so that no more of them are there. Behind a kernel whose blocks end one by one, the
+ * multiprocessors that are free first would otherwise take more than their share, and end last. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 /* What the assembler gives a thread of a kernel with setmaxnreg: warps count in pairs, registers in eights. */
 #define LT_RESIDENT_PAIRS(threads, blocks) (((threads) + 63) / 64 * (blocks))

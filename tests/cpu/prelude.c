@@ -41,8 +41,8 @@ static bool is_public(const char *word)
     };
     for (size_t i = 0; i < lt_countof(internal); i++)
         if (strcmp(word, internal[i]) == 0) return false;
-    if (strncmp(word, "lt_cpu_", 7) == 0) return false;  /* of cpu.h */
-    if (strncmp(word, "LT_WGMMA", 8) == 0) return false; /* of wgmma.h */
+    if (strncmp(word, "lt_cpu_", 7) == 0) return false;       /* of cpu.h */
+    if (strncmp(word, "LT_WGMMA", 8) == 0) return false;      /* of wgmma.h */
     if (strncmp(word, "LT_RESIDENT_", 12) == 0) return false; /* of resident.h */
     return strncmp(word, "lt_", 3) == 0 || strncmp(word, "LT_", 3) == 0 ||
            strcmp(word, "__syncthreads") == 0 || strcmp(word, "__syncwarp") == 0;
