@@ -66,6 +66,9 @@ return family("dsa_scores", {
         { "slots", "i32", { "M" } },  -- the row's sequence; -1: it writes nothing
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
+    scratch = function(s, v)  -- pages that were taken, of those that no warp owns
+        return { { "taken", "u32", { s.M // s.TOKENS * ceil(s.TOKENS, v.share) } } }
+    end,
     knobs = {
         { "share", 1, 2, 4, 8 },  -- rows that share one read of the keys
         { "warps", 12, 16 },      -- a block: pages on their way
