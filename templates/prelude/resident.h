@@ -4,7 +4,7 @@
  * lt_resident_at_most(threads, blocks), the first statement of a kernel of LT_KERNEL(threads, blocks): its blocks get
  * all registers that so many leave, so that no more of them are there. Behind a kernel whose blocks end one by one, the
  * multiprocessors that are free first would otherwise take more than their share, and end last. */
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_SPECIFIC__ || defined __CUDA_ARCH_FAMILY_SPECIFIC__
 /* What the assembler gives a thread of a kernel with setmaxnreg: warps count in pairs, registers in eights. */
 #define LT_RESIDENT_PAIRS(threads, blocks) (((threads) + 63) / 64 * (blocks))
 #define LT_RESIDENT_REGISTERS(threads, blocks)                                                                         \
