@@ -205,8 +205,8 @@ return {
         check = {
             bits = true,
             samples = {
-                { M = 1, TOPK = 1, EXPERTS = 1, N = 64, K = 528 },
                 { M = 1, TOPK = 1, EXPERTS = 1, N = 32, K = 16 },
+                { M = 1, TOPK = 1, EXPERTS = 1, N = 64, K = 528 },
                 { M = 2, TOPK = 4, EXPERTS = 6, N = 128, K = 256 },
                 { M = 3, TOPK = 2, EXPERTS = 3, N = 32, K = 1552 },
                 { M = 16, TOPK = 2, EXPERTS = 2, N = 96, K = 144 },
