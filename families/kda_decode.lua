@@ -134,7 +134,7 @@ local function check(draw)
 end
 
 local w8a8 = family("kda_decode.w8a8", {
-    rev = 3,
+    rev = 4,
     maths = "q k v = silu(conv x); S = exp(g) S; S += k (v - S . k) beta; y = norm(S . q) gated",
 
     -- TOKENS: rows of one sequence that follow each other; M is a whole number of them
@@ -164,7 +164,7 @@ local w8a8 = family("kda_decode.w8a8", {
 })
 
 local bf16 = family("kda_decode.bf16", {
-    rev = 3,
+    rev = 4,
     maths = "the same with f_b and g_b in bf16, whose products take f_a and g_a as they are",
 
     shape = { "M", "TOKENS", "HEADS", "D", "N", "K", "STRIDE", "SLOTS" },

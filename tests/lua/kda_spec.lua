@@ -95,11 +95,12 @@ describe("kda", function()
     end)
 
     -- The state after 16 tokens of a head, of one that was 1 everywhere. bias(i): of k i's decay;
-    -- b: of which the sigmoid is beta.
-    local function state_after(bias, b)
+    -- b: of which the sigmoid is beta; v: the last token's first value. And the rows.
+    local function after(bias, b, v)
         local tokens, stride, biases = 16, 5 * D + 1, {}
         local x = numbers(tokens * stride, 8, 0.25)
         for row = 1, tokens do x[row * stride] = b end
+        x[(tokens - 1) * stride + 2 * D + 1] = v or 0.25
         for i = 1, D do biases[i] = bias(i) end
         local words = ("M=%d TOKENS=%d HEADS=1 D=%d N=%d K=%d STRIDE=%d SLOTS=1"):format(
             tokens, tokens, D, 2 * D, D, stride)
@@ -115,8 +116,13 @@ describe("kda", function()
             slots = tensor("I32", { 1 }, { 0 }),
             snaps = tensor("I32", { tokens }, filled(tokens, -1)),
         })
-        for _, y in ipairs(file:tensor("y").data) do assert(y - y == 0, "y is not finite") end
-        return file:tensor("state").data
+        return file:tensor("state").data, file:tensor("y").data
+    end
+
+    local function state_after(bias, b)
+        local state, rows = after(bias, b)
+        for _, y in ipairs(rows) do assert(y - y == 0, "y is not finite") end
+        return state
     end
 
     it("is finite at the strongest decay, which forgets, and at none, which keeps all", function()
@@ -127,5 +133,11 @@ describe("kda", function()
         for _, x in ipairs(state_after(function(i) return i % 2 * 200.0 - 100.0 end, 100.0)) do
             assert.truthy(x - x == 0)
         end
+    end)
+
+    it("has no number in the row of an infinite value", function()
+        local _, rows = after(function() return 0.0 end, 100.0, math.huge)
+        for i = 1, D do assert.truthy(rows[15 * D + i] ~= rows[15 * D + i]) end
+        for i = 1, 15 * D do assert.truthy(rows[i] - rows[i] == 0) end
     end)
 end)

@@ -1,4 +1,4 @@
-/* family kda_decode.w8a8 rev 3, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w4s1, class delta4x2x8 */
+/* family kda_decode.w8a8 rev 4, shape m1_tokens1_heads4_d64_n512_k64_stride900_slots1, variant w4s1, class delta4x2x8 */
 // KDA from the rows of its projections to the gated norm: block (head, sequence), or SPLIT of them, a cluster, of which
 // each has WIDTH columns. WARPS warps have their state in registers from the first token to the last, thread (run, c)
 // columns 4c .. 4c + 3 of k run * STEPS .. + STEPS - 1. Warps with q and k, with tiles of f and g, and with v make what
@@ -55,6 +55,7 @@ enum {
     CHUNKS = (K + 63) / 64,
     ROW = CHUNKS * 64,   // values of a slice: zeros from K on
     PRODUCTS = 4,        // products of a chunk
+    SCALED = 1,          // has a row of weights a scale?
 };
 typedef e4m3 gate_weight;
 typedef f16 gate_value;
@@ -73,7 +74,7 @@ LT_DEV void gate_unpack(u32 (*a)[4], const uint4 *w)
     LT_UNROLL(PRODUCTS)
     for (int j = 0; j < PRODUCTS; j++) {
         a[j][0] = lt_e4m3x2_f16x2(upper[j]), a[j][1] = lt_e4m3x2_f16x2(lower[j]);
-        a[j][2] = lt_e4m3x2_f16x2(upper[j] >> 16), a[j][3] = lt_e4m3x2_f16x2(lower[j] >> 16);
+        a[j][2] = lt_e4m3x2hi_f16x2(upper[j]), a[j][3] = lt_e4m3x2hi_f16x2(lower[j]);
     }
 }
 
@@ -121,6 +122,40 @@ LT_DEV void gate_multiply(float (*sum)[4], u32 (*a)[4], f16 (*slices)[ROW], int 
     const u32 b[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
     LT_UNROLL(PRODUCTS)
     for (int j = 0; j < PRODUCTS; j++) lt_mma_m16n8k16_f16(sum[j], a[j], b + 2 * j, sum[j]);
+}
+// What KDA takes of single numbers, without the branches of a division and a root: others wait for each of them.
+
+// exp(x) of an x that is not above 0: as lt_exp, but down to 1 / lt_exp(89), by two powers of two for that.
+LT_DEV float exp_down(float x)
+{
+    x = x < -88.72283f ? -88.72283f : x;
+    const float shifted = x * 0x1.715476p+0f + 0x1.8p+23f, n = shifted - 0x1.8p+23f;
+    float r = fmaf(n, -0x1.62e4p-1f, x), p = 0x1.6d10fcp-10f;
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    p = fmaf(p, r, 0x1.120b62p-7f);
+    p = fmaf(p, r, 0x1.55551ap-5f);
+    p = fmaf(p, r, 0x1.5554dep-3f);
+    p = fmaf(p, r, 0.5f);
+    p = fmaf(p, r * r, r);
+    return (p + 1.0f) * lt_bits_f32((lt_f32_bits(shifted) << 23) + 0x5f800000u) * 0x1p-64f;
+}
+
+LT_DEV float sigmoid(float x)
+{
+    const float e = exp_down(-fabsf(x)), over = x < 0.0f ? e : 1.0f, under = 1.0f + e;
+    const float by = reciprocal(under), quotient = over * by;
+    return fmaf(fmaf(-under, quotient, over), by, quotient);  // as a division rounds it
+}
+
+// 1 / sqrt(x) of a normal positive x to the last places, NaN of infinity: a guess within 3.5 %, whose error is taken
+// to the 4th power and then squared.
+LT_DEV float reciprocal_root(float x)
+{
+    float y = lt_bits_f32(0x5f3759dfu - (lt_f32_bits(x) >> 1));
+    float e = fmaf(-x * y, y, 1.0f);
+    y = fmaf(y * e, fmaf(fmaf(0.3125f, e, 0.375f), e, 0.5f), y);
+    e = fmaf(-x * y, y, 1.0f);
+    return fmaf(y * e, 0.5f, y);
 }
 
 LT_DEV int part_of(void) { return SPLIT > 1 ? (int)(blockIdx.x % SPLIT) : 0; }
@@ -204,7 +239,7 @@ LT_DEV float convolve(float *now, const float *tap, float x)
     now[0] = now[1], now[1] = now[2], now[2] = now[3], now[3] = x;
     float sum = now[0] * tap[0];
     for (int j = 1; j < 4; j++) sum = fmaf(now[j], tap[j], sum);
-    return lt_silu(sum);
+    return sum * sigmoid(sum);
 }
 
 // ---- decay, gate and beta ----
@@ -221,10 +256,10 @@ LT_DEV int tile_of(int which, int i, int head)
     return which == F ? head * TILES + i : (HEADS + head) * TILES + part_of() * LATER + i;
 }
 
-// sw: 0 where the product has no scales.
+// sw: of no use where the product has no scales.
 LT_DEV void scales_load(gate_tile *of, const float *sw, int tile)
 {
-    for (int j = 0; j < 2; j++) of->scale[j] = sw ? sw[tile * 16 + threadIdx.x % 32 / 4 + 8 * j] : 1.0f;
+    for (int j = 0; j < 2; j++) of->scale[j] = SCALED ? sw[tile * 16 + threadIdx.x % 32 / 4 + 8 * j] : 1.0f;
 }
 
 LT_DEV void tile_load(gate_tile *of, const gate_weight *w, int tile)
@@ -301,8 +336,8 @@ LT_DEV void gates_finish(float *tokens, const gate_tile *of, float rate, int whi
     LT_UNROLL(TOGETHER)
     for (int m = lane / 16; m < TOKENS; m += 2) {
         float *const at = tokens + m * TOKEN + 4 * (i * 16 + lane % 16) + (which == F ? DECAY : FACTOR);
-        const float share = lt_sigmoid(which == F ? rate * (*at + of->last) : *at);
-        *at = which == F ? lt_exp(-5.0f * share) : of->last * share;
+        const float share = sigmoid(which == F ? rate * (*at + of->last) : *at);
+        *at = which == F ? exp_down(-5.0f * share) : of->last * share;
     }
 }
 
@@ -319,7 +354,7 @@ LT_DEV void gates_make(float *tokens, gate_value (*slices)[ROW], const float *sc
 // Beta, of a token a thread, and zeros behind the head's channels. A warp has them.
 LT_DEV void rest_make(float *tokens, bf16 logit, int lane)
 {
-    if (lane < TOKENS) tokens[lane * TOKEN + BETA] = lt_sigmoid(lt_bf16_f32(logit));
+    if (lane < TOKENS) tokens[lane * TOKEN + BETA] = sigmoid(lt_bf16_f32(logit));
     for (int i = lane; i < 4 * TOKENS * (DEPTH - D); i += 32)
         tokens[i / (4 * (DEPTH - D)) * TOKEN + 4 * D + i % (4 * (DEPTH - D))] = 0.0f;
 }
@@ -338,7 +373,7 @@ LT_DEV void token_scales(float *token, int lane)
         queries = fmaf(query, query, queries), keys = fmaf(key, key, keys), product = fmaf(query, key, product);
     }
     queries = lt_warp_sum(queries), keys = lt_warp_sum(keys), product = lt_warp_sum(product);
-    const float norm = 1.0f / sqrtf(lane == 0 ? (queries + 1e-6f) * (float)D : keys + 1e-6f);
+    const float norm = reciprocal_root(lane == 0 ? (queries + 1e-6f) * (float)D : keys + 1e-6f);
     if (lane == 0) token[QUERY_SCALE] = norm, token[PRODUCT] = product;
     if (lane == 1) token[KEY_SCALE] = norm;
 }
@@ -434,7 +469,7 @@ LT_DEV void token_finish(bf16 *y, const float *token, u64 *met, int lane)
     if (SPLIT > 1) lt_mbar_wait(met, 0);
     float squares = token[SQUARES];
     for (int i = 1; i < SPLIT; i++) squares += token[SQUARES + 4 * i];
-    const float scale = 1.0f / sqrtf(squares / (float)D + 1e-5f);
+    const float scale = reciprocal_root(squares / (float)D + 1e-5f);
     LT_UNROLL(VALUES)
     for (int i = 0; i < VALUES; i++) {
         const int column = lane + 32 * i;
