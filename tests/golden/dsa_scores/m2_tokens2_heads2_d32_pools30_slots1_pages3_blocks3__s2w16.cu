@@ -19,18 +19,30 @@ enum {
     PRODUCT = STEPS * STEP,
     BRING = WARPS - 4,                     // warps that bring the queries
     TURNS = 4,
+    DEALT = 3,                             // pages that a warp owns; four warps take of the rest as they get there
     TOO_FAR = PAGES * KEYS < POOLS ? PAGES * KEYS : POOLS
 };
 #define ALL 0xffffffffu
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
-// Below 0: no such sequence, page or block. Without a branch around the load, so that several can be on their way.
+LT_DEV int page_is_there(int slot, int page) { return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES; }
+
+// The entry of a page, of any where there is none, without a branch around the load: several can be on their way.
+LT_DEV int page_ask(const i32 *block_table, int slot, int page)
+{
+    return block_table[page_is_there(slot, page) ? (size_t)slot * PAGES + page : 0];
+}
+
+// The block that page_ask's answer names. Below 0: no such sequence, page or block.
+LT_DEV int page_given(int entry, int slot, int page)
+{
+    return page_is_there(slot, page) && entry < BLOCKS ? entry : -1;
+}
+
 LT_DEV int page_block(const i32 *block_table, int slot, int page)
 {
-    const int is_there = slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES;
-    const int block = block_table[is_there ? (size_t)slot * PAGES + page : 0];
-    return is_there && block < BLOCKS ? block : -1;
+    return page_given(page_ask(block_table, slot, page), slot, page);
 }
 // Numbers up to `largest` as f16: f16_scale(e) is the power of two that brings them to 2^14 .. 2^15, where f16 keeps 11
 // bits of all that matter, and f16_undo(e) takes them back. Infinity and NaN stay what they are.
@@ -135,6 +147,19 @@ LT_DEV void multiply(float *dot, u32 (*hi)[4], u32 (*lo)[4], u64 queries)
 
 LT_DEV float weighted(float sum, float weight, float dot) { return fmaf(weight, dot < 0.0f ? 0.0f : dot, sum); }
 
+// The next four pages of those that no warp owns: the number of the first among them. Each four warps take until none
+// are left; the last of the launch to do so gets `most`, and leaves zero. Four warps call.
+LT_DEV int take_four(u32 *taken, u32 *here, u32 most)
+{
+    if (threadIdx.x % 128 == 0) {
+        const u32 own = lt_atomic_add_u32(taken, 4);
+        if (own == most) lt_atomic_add_u32(taken, 0 - (most + 4));
+        *here = own;
+    }
+    lt_bar_sync(4 + threadIdx.x / 128, 128);
+    return (int)*here;
+}
+
 // A row's scores of pools g (t = 0) and g + 8 (t = 1) of a page.
 LT_DEV float score_of(u32 (*hi)[4], u32 (*lo)[4], float back, u64 queries, const float *weight)
 {
@@ -159,7 +184,7 @@ LT_DEV float score_of(u32 (*hi)[4], u32 (*lo)[4], float back, u64 queries, const
 }
 
 LT_KERNEL(32 * WARPS, 1)
-dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *score, const float *iq, const float *iw, const f16 *pooled, const float *scale, const i32 *positions, const i32 *slots, const i32 *block_table)
+dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *score, const float *iq, const float *iw, const f16 *pooled, const float *scale, const i32 *positions, const i32 *slots, const i32 *block_table, u32 *taken)
 {
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
@@ -167,6 +192,7 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     LT_DYN_SHARED(uint4, queries);
     LT_SHARED1(float, weight, UNITS);
     LT_SHARED1(int, seen, SHARE);
+    LT_SHARED2(u32, here, 2, WARPS / 4);
     int slot = SLOTS == 1 ? 0 : -1, last = 0;
 
     LT_UNROLL(SHARE)
@@ -180,7 +206,8 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     }
     const int stride = WARPS * gridDim.x, pages = (last + KEYS - 1) / KEYS;
     int page = warp * gridDim.x + blockIdx.x, block = page_block(block_table, slot, page);
-    int following = page_block(block_table, slot, page + stride);
+    const int rest = pages - DEALT * stride;  // pages that no warp owns
+    const u32 most = 4 * ((rest + 3) / 4 + WARPS / 4 * gridDim.x - 1);
     // A page of the block, while the kernel in front still runs.
     if (threadIdx.x == 0 && block >= 0) lt_bulk_prefetch_l2(pooled + (size_t)block * (2 * STAGE), STAGE * 4);
     lt_pdl_wait();
@@ -198,7 +225,14 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     int first = warp / 4 * 4 * gridDim.x + blockIdx.x;  // page of the first of four warps
     if (first >= pages) return;
     LT_UNROLL(1)
-    for (;;) {
+    for (int turn = 1;; turn++) {
+        int next = page + stride;
+        first += stride;
+        if (turn >= DEALT && rest > 0) {  // while keys come
+            first = DEALT * stride + take_four(taken + blockIdx.y, &here[turn % 2][warp / 4], most);
+            next = first + warp % 4;
+        }
+        const int following = page_ask(block_table, slot, next);
         const int pool = page * KEYS + g + (t & 1) * 8, is_here = block >= 0;
         LT_UNROLL(1)
         for (int r = 0; r < rows; r++) {
@@ -209,14 +243,12 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
                 score[(size_t)(m0 + r) * POOLS + pool] =
                     is_here && pool < seen[r] ? value : -0x1.fffffep127f;
         }
-        page += stride;
-        first += stride;
         if (first >= pages) return;
-        block = following;
+        page = next;
+        block = page_given(following, slot, page);  // looked at only now: it was asked for behind the keys
         ask_page(hi, lo, &back, pooled, scale, page < pages ? block : -1);
-        following = page_block(block_table, slot, page + stride);
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const f16 **)a[3], *(const float **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(const i32 **)a[7]); }
+void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const f16 **)a[3], *(const float **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(const i32 **)a[7], *(u32 **)a[8]); }
 #endif

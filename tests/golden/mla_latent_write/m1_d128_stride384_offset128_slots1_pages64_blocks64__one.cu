@@ -5,12 +5,23 @@ enum { LOAD = 8, STEPS = (D + 32 * LOAD - 1) / (32 * LOAD) };
 // Paged caches: a page is 64 tokens of one sequence; block_table[slot][page] is the block of the cache that holds it.
 enum { PAGE = 64 };
 
-// Below 0: no such sequence, page or block. Without a branch around the load, so that several can be on their way.
+LT_DEV int page_is_there(int slot, int page) { return slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES; }
+
+// The entry of a page, of any where there is none, without a branch around the load: several can be on their way.
+LT_DEV int page_ask(const i32 *block_table, int slot, int page)
+{
+    return block_table[page_is_there(slot, page) ? (size_t)slot * PAGES + page : 0];
+}
+
+// The block that page_ask's answer names. Below 0: no such sequence, page or block.
+LT_DEV int page_given(int entry, int slot, int page)
+{
+    return page_is_there(slot, page) && entry < BLOCKS ? entry : -1;
+}
+
 LT_DEV int page_block(const i32 *block_table, int slot, int page)
 {
-    const int is_there = slot >= 0 && slot < SLOTS && page >= 0 && page < PAGES;
-    const int block = block_table[is_there ? (size_t)slot * PAGES + page : 0];
-    return is_there && block < BLOCKS ? block : -1;
+    return page_given(page_ask(block_table, slot, page), slot, page);
 }
 
 LT_KERNEL(32)
