@@ -67,6 +67,7 @@ return family("dsa_scores", {
         { "block_table", "i32", { "SLOTS", "PAGES" } },
     },
     scratch = function(s, v)  -- pages that were taken, of those that no warp owns
+        if v.share > 1 then return {} end
         return { { "taken", "u32", { s.M // s.TOKENS * ceil(s.TOKENS, v.share) } } }
     end,
     knobs = {

@@ -192,7 +192,6 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__s1w12(float *sc
     LT_DYN_SHARED(uint4, queries);
     LT_SHARED1(float, weight, UNITS);
     LT_SHARED1(int, seen, SHARE);
-    LT_SHARED2(u32, here, 2, WARPS / 4);
     int slot = SLOTS == 1 ? 0 : -1, last = 0;
 
     LT_UNROLL(SHARE)
@@ -206,6 +205,7 @@ dsa_scores__m1_tokens1_heads4_d64_pools16_slots1_pages1_blocks1__s1w12(float *sc
     }
     const int stride = WARPS * gridDim.x, pages = (last + KEYS - 1) / KEYS;
     int page = warp * gridDim.x + blockIdx.x, block = page_block(block_table, slot, page);
+    LT_SHARED2(u32, here, 2, WARPS / 4);
     const int rest = pages - DEALT * stride;  // pages that no warp owns
     const u32 most = 4 * ((rest + 3) / 4 + WARPS / 4 * gridDim.x - 1);
     // A page of the block, while the kernel in front still runs.

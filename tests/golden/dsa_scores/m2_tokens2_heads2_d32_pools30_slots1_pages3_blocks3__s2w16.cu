@@ -184,7 +184,7 @@ LT_DEV float score_of(u32 (*hi)[4], u32 (*lo)[4], float back, u64 queries, const
 }
 
 LT_KERNEL(32 * WARPS, 1)
-dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *score, const float *iq, const float *iw, const f16 *pooled, const float *scale, const i32 *positions, const i32 *slots, const i32 *block_table, u32 *taken)
+dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *score, const float *iq, const float *iw, const f16 *pooled, const float *scale, const i32 *positions, const i32 *slots, const i32 *block_table)
 {
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int in_run = blockIdx.y % SHARES * SHARE, m0 = blockIdx.y / SHARES * TOKENS + in_run;
@@ -192,7 +192,6 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     LT_DYN_SHARED(uint4, queries);
     LT_SHARED1(float, weight, UNITS);
     LT_SHARED1(int, seen, SHARE);
-    LT_SHARED2(u32, here, 2, WARPS / 4);
     int slot = SLOTS == 1 ? 0 : -1, last = 0;
 
     LT_UNROLL(SHARE)
@@ -206,8 +205,6 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     }
     const int stride = WARPS * gridDim.x, pages = (last + KEYS - 1) / KEYS;
     int page = warp * gridDim.x + blockIdx.x, block = page_block(block_table, slot, page);
-    const int rest = pages - DEALT * stride;  // pages that no warp owns
-    const u32 most = 4 * ((rest + 3) / 4 + WARPS / 4 * gridDim.x - 1);
     // A page of the block, while the kernel in front still runs.
     if (threadIdx.x == 0 && block >= 0) lt_bulk_prefetch_l2(pooled + (size_t)block * (2 * STAGE), STAGE * 4);
     lt_pdl_wait();
@@ -228,10 +225,6 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     for (int turn = 1;; turn++) {
         int next = page + stride;
         first += stride;
-        if (turn >= DEALT && rest > 0) {  // while keys come
-            first = DEALT * stride + take_four(taken + blockIdx.y, &here[turn % 2][warp / 4], most);
-            next = first + warp % 4;
-        }
         const int following = page_ask(block_table, slot, next);
         const int pool = page * KEYS + g + (t & 1) * 8, is_here = block >= 0;
         LT_UNROLL(1)
@@ -250,5 +243,5 @@ dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(float *sc
     }
 }
 #ifndef __CUDACC__
-void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const f16 **)a[3], *(const float **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(const i32 **)a[7], *(u32 **)a[8]); }
+void lt_entry(void **a) { dsa_scores__m2_tokens2_heads2_d32_pools30_slots1_pages3_blocks3__s2w16(*(float **)a[0], *(const float **)a[1], *(const float **)a[2], *(const f16 **)a[3], *(const float **)a[4], *(const i32 **)a[5], *(const i32 **)a[6], *(const i32 **)a[7]); }
 #endif
