@@ -4,6 +4,7 @@
 #include "tests/prelude/cases.h"
 #include "tests/prelude/run.h"
 
+#include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 
 #include <ctype.h>
@@ -191,6 +192,52 @@ static void every_case_compiles_for_the_gpus_without_a_warning(void **state)
     }
 }
 
+/* Registers of a thread, in a kernel that may have `blocks` blocks of `threads` on a
+ * multiprocessor. */
+static int registers_of(unsigned threads, unsigned blocks)
+{
+    char text[256];
+    lt_bytes whole = {0};
+    lt_err err;
+    lt_cubin cubin;
+    snprintf(text, sizeof text,
+             "LT_KERNEL(%u, %u) few(u32 *out, const u32 *in, u32 *work)\n"
+             "{\n    lt_resident_at_most(%u, %u);\n    out[threadIdx.x] = in[threadIdx.x];\n}\n",
+             threads, blocks, threads, blocks);
+    assert_int_equal(whole_text(lt_bytes_view(&cuda_prelude), "few", text, &whole, &err), 0);
+    lt_nvrtc_job job = {.name = "few", .arch = "sm_90a", .text = lt_bytes_view(&whole)};
+    assert_int_equal(lt_nvrtc_compile_many(&job, 1, NULL, NULL, NULL, &err), 0);
+    if (job.failed) fail_msg("%u threads, %u blocks: %s", threads, blocks, job.err.text);
+    assert_int_equal(lt_cubin_read(lt_bytes_view(&job.image), "few", &cubin, &err), 0);
+    lt_bytes_clear(&job.image);
+    lt_bytes_clear(&job.log);
+    lt_bytes_clear(&whole);
+    return cubin.facts.registers;
+}
+
+/* Do so many warps find registers on a multiprocessor, whose four parts have 512 a lane each? */
+static bool find_registers(unsigned warps, int registers)
+{
+    return (warps + 3) / 4 * (unsigned)registers <= 512;
+}
+
+static void no_more_blocks_find_registers_than_may_be_resident(void **state)
+{
+    (void)state;
+    if (!has_nvrtc) skip();
+    static const unsigned threads[] = {64, 96, 128, 192, 256, 288, 352, 512, 1024};
+    for (size_t i = 0; i < lt_countof(threads); i++) {
+        const unsigned warps = threads[i] / 32;
+        for (unsigned blocks = 1; blocks * warps <= 64; blocks *= 2) {
+            if (blocks * warps <= 8) continue; /* they leave more than a kernel can have */
+            const int registers = registers_of(threads[i], blocks);
+            if (!find_registers(warps * blocks, registers) ||
+                find_registers(warps * (blocks + 1), registers))
+                fail_msg("%u threads, %u blocks: %d registers", threads[i], blocks, registers);
+        }
+    }
+}
+
 /* ---- the CPU device ---- */
 
 static void check_output(const prelude_case *c, const char *how, const uint32_t *out,
@@ -292,6 +339,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_name_is_used_by_a_case),
         cmocka_unit_test(every_extern_of_cpu_h_is_a_symbol),
         cmocka_unit_test(every_case_compiles_for_the_gpus_without_a_warning),
+        cmocka_unit_test(no_more_blocks_find_registers_than_may_be_resident),
         cmocka_unit_test(every_case_gives_what_plain_c_says_in_every_order),
         cmocka_unit_test(the_arithmetic_of_sm_120_is_chosen_by_the_model),
         cmocka_unit_test(every_sweep_is_the_sum_of_the_host),
