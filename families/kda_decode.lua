@@ -52,7 +52,7 @@ local function keep(s, v, dev)
     if v.split == 1 then  -- where columns cannot be shared, or nobody is there to share them
         return v.warps == 8 and s.D % 32 ~= 0 or v.warps == 4 and dev.sms == 1
     end
-    return s.D % (16 * v.split) == 0
+    return s.D % (16 * v.split) == 0 and v.split * v.warps >= 16
         and (v.split == 2 or dev.sms == 1                        -- any on the CPU device
             or s.HEADS * sequences(s) * v.split <= dev.sms)      -- no block waits for another
 end
