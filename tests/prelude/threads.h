@@ -266,7 +266,7 @@ static void expect_last_warp(const uint32_t *in, uint32_t *out, size_t words, in
     for (int i = 0; i < 64 * LAST_BLOCKS; i++) out[i % 64] += in[i] + 1;
 }
 
-/* More blocks than may be there at a time, of odd numbers of warps too. */
+/* More blocks than may be there at a time, of an odd number of warps. */
 static const char resident_text[] =
     "LT_KERNEL(96, 2) prelude_resident(u32 *out, const u32 *in, u32 *work)\n"
     "{\n"
