@@ -1,7 +1,7 @@
 -- Router (model.md 4.20): logit = x . w of each expert, s = sigmoid(logit); the TOPK largest s +
 -- bias, ties to the lower id; weights s / (their sum + 1e-20) * factor. No sort: of TOPK or a few
--- more sets of experts the least best one bounds the choice, and each expert that is not below it
--- counts how many beat it.
+-- more sets of experts the least best one bounds the choice, the highest such bound of three ways
+-- to make sets, and each expert that is not below it counts how many beat it.
 -- The floor is the 2*N*K bytes of w. NaN in a row of w makes that expert's choice come last,
 -- and its weight the row's weights NaN; ids are always distinct and in range.
 local family = require("gen.family")
@@ -16,7 +16,7 @@ local function shares(s) return warps(s) < 8 and 4 or 8 end  -- of a part of K: 
 local function tiles(s) return tile.count(s.N) end
 
 return family("moe_router", {
-    rev = 3,
+    rev = 4,
     maths = "s = sigmoid(x . w); ids = top TOPK of s + bias; weights = factor * s / (sum of s)",
 
     shape = { "M", "N", "TOPK", "K" },

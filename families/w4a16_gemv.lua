@@ -17,11 +17,13 @@ local function brings_well(s, v, dev)
     return v.block == 0 or v.block == 1 and s.M <= 4 and stages
 end
 
-local TEMPLATES <const> = { [2] = "w4a16_gemv_share", [3] = "w4a16_gemv_own" }
+local TEMPLATES <const> = {
+    [2] = "w4a16_gemv_share", [3] = "w4a16_gemv_own", [4] = "w4a16_gemv_own",
+}
 
 -- What fixes the bits of a row, beside the shares of K.
 local function kind(v)
-    if v.block == 3 then return "chunks" end  -- even and odd chunks of K have sums of their own
+    if v.block >= 3 then return "chunks" end  -- even and odd chunks of K have sums of their own
     return v.late == 1 and "sums" or "codes"
 end
 
@@ -40,13 +42,13 @@ local KNOBS <const> = {
     { "groups", 1, 2, 4, 8 },     -- groups of such warps in a block
     { "unroll", 2, 3, 1 },        -- units on their way to a warp
     { "parts", 1, 2, 4 },         -- blocks that share one K
-    { "block", 1, 0, 2, 3 },      -- x brought by a block, warp or cluster; to registers
+    { "block", 1, 0, 2, 3, 4 },   -- x brought by a block, warp or cluster; to registers; copied
 }
 
 local function class(_, v) return ("mma.bf16_%s_%dx%d"):format(kind(v), v.parts, v.split) end
 
 local function keep(s, v, dev)
-    if v.block == 3 then return tile.is_own(s, v, pairs_of(s), dev) end
+    if v.block >= 3 then return tile.is_own(s, v, pairs_of(s), dev) end
     if not tile.is_power_of_two(v.split) then return false end
     if v.block == 2 then return tile.is_shared(s, v, pairs_of(s), dev) end
     return v.groups <= 4
@@ -62,7 +64,7 @@ local function launch(s, v, dev)
     if v.block == 2 then return tile.shared_launch(s, v) end
     return {
         grid = { tile.blocks(s.N, v), v.parts, 1 },
-        block = 32 * (v.block == 3 and tile.own_warps(s, v, dev) or tile.warps(v)),
+        block = 32 * (v.block >= 3 and tile.own_warps(s, v, dev) or tile.warps(v)),
         shared = v.block == 1 and tile.staged(s.M, s.K, v) or 0,
     }
 end

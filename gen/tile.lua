@@ -100,14 +100,14 @@ function tile.own_warps(s, v, dev)
 end
 
 -- Worth it where shares of K are short, one to four units, so that a row of x would be brought for
--- little. A number of shares that is no power of two divides K. Two units on their way to a warp
--- (unroll 2, or 3: from the start) take the registers of more rows, or of more warps.
+-- little. A number of shares that is no power of two divides K. Copied to shared memory (v.block 4)
+-- comes a row of x, for equal shares: with four units it took 18 % longer.
 function tile.is_own(s, v, units, dev)
-    return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.groups == 1
-        and (v.unroll == 1 or s.M <= 4)
+    return v.late == 0 and v.tiles == 1 and v.parts == 1 and v.groups == 1 and v.unroll == 1
         and v.split >= 4 and units <= 4 * v.split
         and (tile.is_power_of_two(v.split) or units % v.split == 0)
-        and is_divided(s, v, units, math.min(v.unroll, 2), dev, v.unroll == 1 and HELD_OWN or HELD)
+        and (v.block == 3 or s.M == 1 and s.K % (PAIR * v.split) == 0 and units <= 2 * v.split)
+        and is_divided(s, v, units, 1, dev, HELD_OWN)
 end
 
 -- ---- warps that unpack their share of x (w4a4_gemv_own.cut) ----

@@ -271,7 +271,7 @@ describe("lathe check", function()
 
     it("ends with 1 and names kernel and element when a text computes something else", function()
         local path = "templates/lib/e4m3_codes.cut"
-        local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 447.0f") })
+        local root = other_root({ [path] = changed(path, "(amax, 448.0f)", "(amax, 447.0f)") })
         local out, err, code = lathe("check w8a8_act_quant M=3 K=704", root)
         assert.equal(1, code)
         assert.truthy(err:match("^lathe: kernel w8a8_act_quant__m3_k704__w8: [a-z]+%[[%d,]+%] is "))
@@ -466,9 +466,9 @@ describe("lathe why", function()
         says("cached   yes: it is not compiled again")
         says("-brief-diag=true -lineinfo\n", ("LATHE_DUMP=%s/dump"):format(SCRATCH))
         local path = "templates/lib/e4m3_codes.cut"
-        local root = other_root({ [path] = changed(path, "amax / 448.0f", "amax / 449.0f") })
+        local root = other_root({ [path] = changed(path, "(amax, 448.0f)", "(amax, 449.0f)") })
         says("\n  - text:", root)
-        says("amax / 449.0f", root)
+        says("(amax, 449.0f)", root)
         says("no, and there is no compiler here: the nearest entry is used",
             "LATHE_NVRTC=/nowhere")
     end)

@@ -79,7 +79,7 @@ local CASES <const> = {
         return checkout(TEMPLATE, "{\n", "{ \n")
     end, false },
     { "a library of templates that it uses", function()
-        return checkout("templates/lib/e4m3_codes.cut", "amax / 448.0f", "amax / 449.0f")
+        return checkout("templates/lib/e4m3_codes.cut", "(amax, 448.0f)", "(amax, 449.0f)")
     end, false },
     { "a comment of the prelude", function()
         return checkout("templates/prelude/cuda.h", "\n", "\n// a remark\n")

@@ -37,7 +37,7 @@ local function faulty_root()
     this does not compile
 @ end
     lt_pdl_wait();]])
-    local lib = changed(LIB, "amax / 448.0f", "(FAULT == 3 ? 1.003f : 1.0f) * amax / 448.0f")
+    local lib = changed(LIB, "(amax, 448.0f)", "((FAULT == 3 ? 1.003f : 1.0f) * amax, 448.0f)")
     local row = changed(ROW, "*sx = scale",
         "*sx = FAULT == 6 && blockIdx.x == M - 1 ? 2.0f * scale : scale")
     return other_root("faulty", {
@@ -106,7 +106,7 @@ describe("lathe tune with planted faults", function()
     end)
 
     it("ends with 1 where no variant is right, and says so, again too", function()
-        local bad = other_root("bad", { [LIB] = changed(LIB, "amax / 448.0f", "amax / 447.0f") })
+        local bad = other_root("bad", { [LIB] = changed(LIB, "(amax, 448.0f)", "(amax, 447.0f)") })
         for _, measured in ipairs({ 4, 0 }) do
             local none, said, status = tune("bad", FAMILY .. " " .. SHAPE, bad)
             assert.same({ 1, nil, measured, 4 - measured, 4 },

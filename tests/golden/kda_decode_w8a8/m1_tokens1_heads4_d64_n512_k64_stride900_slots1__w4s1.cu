@@ -124,6 +124,13 @@ LT_DEV void gate_multiply(float (*sum)[4], u32 (*a)[4], f16 (*slices)[ROW], int 
     for (int j = 0; j < PRODUCTS; j++) lt_mma_m16n8k16_f16(sum[j], a[j], b + 2 * j, sum[j]);
 }
 // What KDA takes of single numbers, without the branches of a division and a root: others wait for each of them.
+// x / y of a normal positive y, whose inverse is normal too, as a division rounds it but where y has a mantissa of ones
+// alone; without the branch that a division has. -0 stays -0.
+LT_DEV float divided(float x, float y)
+{
+    const float by = reciprocal(y), quotient = x * by;
+    return fmaf(fmaf(y, quotient, -x), -by, quotient);
+}
 
 // exp(x) of an x that is not above 0: as lt_exp, but down to 1 / lt_exp(89), by two powers of two for that.
 LT_DEV float exp_down(float x)
@@ -142,9 +149,8 @@ LT_DEV float exp_down(float x)
 
 LT_DEV float sigmoid(float x)
 {
-    const float e = exp_down(-fabsf(x)), over = x < 0.0f ? e : 1.0f, under = 1.0f + e;
-    const float by = reciprocal(under), quotient = over * by;
-    return fmaf(fmaf(-under, quotient, over), by, quotient);  // as a division rounds it
+    const float e = exp_down(-fabsf(x));
+    return divided(x < 0.0f ? e : 1.0f, 1.0f + e);
 }
 
 // 1 / sqrt(x) of a normal positive x to the last places, NaN of infinity: a guess within 3.5 %, whose error is taken

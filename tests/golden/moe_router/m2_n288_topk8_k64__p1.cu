@@ -1,4 +1,4 @@
-/* family moe_router rev 3, shape m2_n288_topk8_k64, variant p1, class mma.bf16_1x8 */
+/* family moe_router rev 4, shape m2_n288_topk8_k64, variant p1, class mma.bf16_1x8 */
 // A block sums one tile of 16 experts over a part of K and puts what it has; the block with a row's number waits for
 // all parts of that row and chooses. There a thread has an expert: SETS sets of them have a best one each, and the
 // least of these bounds the choice. A warp ranks those of its experts that are not below: a rank is a slot.
@@ -7,6 +7,7 @@ enum {
     CHOOSERS = N > 128 ? (N + 31) / 32 : 4,      // warps of a block: a thread an expert
     THREADS = 32 * CHOOSERS,
     SETS = TOPK > 16 ? 32 : TOPK > 8 ? 16 : TOPK > 4 ? 8 : 4,
+    BOUNDS = 3,                                  // ways to make sets
     RANKED = 4,                                  // experts that a warp ranks at once
     SPLIT = CHOOSERS < 8 ? 4 : 8,                // of a part of K: warps that multiply
     CYCLIC = 0,
@@ -168,8 +169,35 @@ LT_DEV void add_chunk(float (*sum)[4], uint4 *weights, uint4 (*rows)[LOADS])
     }
     bf16_mma(sum, weights, b);
 }
+// x / y of a normal positive y, whose inverse is normal too, as a division rounds it but where y has a mantissa of ones
+// alone; without the branch that a division has. -0 stays -0.
+// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
+// then squared. No branch, unlike the division, so that four of them overlap.
+LT_DEV float reciprocal(float x)
+{
+    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
+    const float e = fmaf(-x, y, 1.0f);
+    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+LT_DEV float divided(float x, float y)
+{
+    const float by = reciprocal(y), quotient = x * by;
+    return fmaf(fmaf(y, quotient, -x), -by, quotient);
+}
 
-// The warps' sums meet in ascending K, and are put.
+// Of a power of two, at most 16: the second half onto the first, until one is left.
+LT_DEV float add_halves(float *part, int count)
+{
+    LT_UNROLL(4)
+    for (int n = count / 2; n > 0; n /= 2) {
+        LT_UNROLL(8)
+        for (int i = 0; i < n; i++) part[i] += part[i + n];
+    }
+    return part[0];
+}
+
+// The warps' sums meet, and are put.
 LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
 {
     LT_SHARED2(float, room, SPLIT, 16 * M);
@@ -185,10 +213,10 @@ LT_DEV void put_sums(u64 *slots, float (*sum)[4], int tile, int part, u32 turn)
     for (int from = 0; from < 16 * M; from += THREADS) {
         const u32 i = from + threadIdx.x;
         if (i >= 16 * M || (N % 16 != 0 && n >= N)) break;
-        float all = room[0][i];
+        float all[SPLIT];
         LT_UNROLL(SPLIT)
-        for (int s = 1; s < SPLIT; s++) all += room[s][i];
-        lt_put(slots + (i / 16 * PARTS + part) * N + n, lt_f32_bits(all), turn);
+        for (int s = 0; s < SPLIT; s++) all[s] = room[s][i];
+        lt_put(slots + (i / 16 * PARTS + part) * N + n, lt_f32_bits(add_halves(all, SPLIT)), turn);
     }
 }
 
@@ -200,35 +228,50 @@ LT_DEV u32 order_of(float choice)  // ascends with the choice, which is never -0
 
 LT_DEV u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 
-// Parts in ascending K. A warp looks until none of its lanes misses one, so that it stays together.
+// The sum of all parts. A warp looks until none of its lanes misses one, so that it stays together.
 LT_DEV float take_logit(const u64 *from, u32 turn)
 {
     u64 got[PARTS];
     int missing;
     do {
-        missing = 0;
+        u32 wrong = 0;
         LT_UNROLL(PARTS)
         for (int p = 0; p < PARTS; p++) {
             got[p] = lt_peek(from + (size_t)p * N);
-            missing |= (u32)(got[p] >> 32) != turn;
+            wrong |= (u32)(got[p] >> 32) ^ turn;
         }
-        missing = lt_ballot(0xffffffffu, missing) != 0;
+        missing = lt_ballot(0xffffffffu, wrong != 0) != 0;
     } while (lt_look_again(missing));
-    float sum = lt_bits_f32((u32)got[0]);
+    float sum[PARTS];
     LT_UNROLL(PARTS)
-    for (int p = 1; p < PARTS; p++) sum += lt_bits_f32((u32)got[p]);
-    return sum;
+    for (int p = 0; p < PARTS; p++) sum[p] = lt_bits_f32((u32)got[p]);
+    return add_halves(sum, PARTS);
 }
 
-// The least of the sets' best ones: TOPK experts or more are not below it. A set has the experts of 32 / SETS lanes.
+// By a quarter of 1 + exp(-x), which may be as large as floats are.
+LT_DEV float sigmoid(float x) { return 0.25f * divided(1.0f, fmaf(0.25f, lt_exp(-x), 0.25f)); }
+
+// Sets of 32 / SETS lanes, those whose numbers differ in some bits: the least of the sets' best ones bounds the choice,
+// as TOPK experts or more are not below it.
+LT_DEV u32 least_best(u32 best, int first)
+{
+    LT_UNROLL(3)
+    for (int n = 32 / SETS, bits = first; n > 1; n /= 2) {
+        best = larger(best, lt_shfl_xor_u32(0xffffffffu, best, bits));
+        bits = bits > 1 ? bits / 2 : 16;
+    }
+    return lt_redux_min(best);
+}
+
+// The highest of the bounds of BOUNDS ways to make sets.
 LT_DEV u32 bound_choice(u32 (*orders)[32], int lane)
 {
-    u32 best = 0;
+    u32 best = 0, bound = 0;
     LT_UNROLL(CHOOSERS)
     for (int w = 0; w < CHOOSERS; w++) best = larger(best, orders[w][lane]);
-    LT_UNROLL(3)
-    for (int bits = 16; bits >= SETS; bits /= 2) best = larger(best, lt_shfl_xor_u32(0xffffffffu, best, bits));
-    return lt_redux_min(best);
+    LT_UNROLL(BOUNDS)
+    for (int i = 0; i < BOUNDS; i++) bound = larger(bound, least_best(best, i == 0 ? 16 : i == 1 ? 4 : 1));
+    return bound;
 }
 
 // How many keys beat this lane's, if that is one of the warp's RANKED from `first` on. A row of keys has one of each
@@ -258,13 +301,13 @@ LT_DEV int rank_keys(const u64 *keys, const u64 *ranked, int first, int place)
 LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float bias, float factor)
 {
     LT_SHARED2(u32, orders, CHOOSERS, 32);
-    LT_SHARED1(u64, keys, THREADS + 64);
-    LT_SHARED1(float, chosen, TOPK);
+    LT_SHARED1(u64, keys, THREADS + 64 + (TOPK + 1) / 2);
+    float *const chosen = (float *)(keys + THREADS + 64);  // an address less is asked for
     const int e = threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int is_expert = N == THREADS || e < N;
     keys[e] = 0;  // beats none
     if (e < 64) keys[THREADS + e] = 0;
-    const float own = lt_sigmoid(take_logit(slots + (is_expert ? e : 0), turn));
+    const float own = sigmoid(take_logit(slots + (is_expert ? e : 0), turn));
     const u32 order = is_expert ? order_of(own + bias) : 0;
     orders[warp][lane] = order;
     __syncthreads();
@@ -286,7 +329,7 @@ LT_DEV void choose(i32 *ids, float *weights, const u64 *slots, u32 turn, float b
     float sum = chosen[0];
     LT_UNROLL(TOPK)
     for (int k = 1; k < TOPK; k++) sum += chosen[k];
-    if (lane < TOPK) weights[lane] = chosen[lane] / (sum + 1e-20f) * factor;
+    if (lane < TOPK) weights[lane] = divided(chosen[lane], sum + 1e-20f) * factor;
 }
 
 LT_KERNEL(THREADS, 2)

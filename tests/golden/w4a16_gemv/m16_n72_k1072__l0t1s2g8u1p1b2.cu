@@ -218,7 +218,11 @@ LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lan
     }
 }
 // What a lane does with its sums of a tile: rows of a tile are channels of y, rows of w.
+enum { HALVES = 1, WIDTH = N };  // rows g and g + 8 of a tile, one or both, make a number of y; of a row of y
+
 LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 16 + half * 8 + g; }
+
+LT_DEV bf16 fp4_y(const float *sum) { return lt_f32_bf16(sum[0]); }
 
 LT_DEV void fp4_put(bf16 *y, const float *total, const float *channel, float unscale, int tile, int g, int t)
 {

@@ -220,12 +220,36 @@ LT_DEV void share_take(float *sum, const uint4 *room, u64 *met, int own, int lan
 // What a lane does with its sums of a tile, which are gate (row g) and up (row g + 8) of a channel: y is their SwiGLU,
 // with the bits that it has of sums in bf16.
 // SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
-// SwiGLU with clamps, of one value and of two.
+// SwiGLU with clamps, of one value and of two, without the branches of a division: others wait for each of them.
+// x / y of a normal positive y, whose inverse is normal too, as a division rounds it but where y has a mantissa of ones
+// alone; without the branch that a division has. -0 stays -0.
+// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
+// then squared. No branch, unlike the division, so that four of them overlap.
+LT_DEV float reciprocal(float x)
+{
+    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
+    const float e = fmaf(-x, y, 1.0f);
+    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+LT_DEV float divided(float x, float y)
+{
+    const float by = reciprocal(y), quotient = x * by;
+    return fmaf(fmaf(y, quotient, -x), -by, quotient);
+}
+
+// lt_silu; what is below the least x that lt_exp tells apart counts as that one, -2.6e-37.
+LT_DEV float silu(float x)
+{
+    x = x < -88.72283f ? -88.72283f : x;
+    return divided(x, 0x1p-32f + lt_exp(-x) * 0x1p-32f) * 0x1p-32f;  // so the inverse of what divides is normal
+}
+
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
 {
     gate = gate > 10.0f ? 10.0f : gate;
     up = up > 10.0f ? 10.0f : up;
-    return lt_silu(gate) * (up < -10.0f ? -10.0f : up);
+    return silu(gate) * (up < -10.0f ? -10.0f : up);
 }
 
 LT_DEV u32 two_activated(u32 gate, u32 up)
@@ -233,12 +257,17 @@ LT_DEV u32 two_activated(u32 gate, u32 up)
     return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
                         activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
 }
-LT_DEV float rounded(float x) { return lt_bf16_f32(lt_f32_bf16(x)); }
+LT_DEV float rounded(float x) { return lt_bf16lo_f32(lt_pack_bf16(x, 0.0f)); }
 
 LT_DEV bf16 activated_sums(float gate, float up) { return lt_f32_bf16(activated(rounded(gate), rounded(up))); }
-enum { BELOW = LATE ? 1 : 2 };  // from a sum of row g to that of row g + 8
+enum {
+    HALVES = 2, WIDTH = N / 2,  // rows g and g + 8 of a tile, one or both, make a number of y; of a row of y
+    BELOW = LATE ? 1 : 2        // from a sum of row g to that of row g + 8
+};
 
 LT_DEV int fp4_channel(int tile, int half, int g) { return tile * 8 + half * (N / 2) + g; }  // row of w
+
+LT_DEV bf16 fp4_y(const float *sum) { return activated_sums(sum[0], sum[1]); }
 
 LT_DEV void fp4_put(bf16 *y, const float *total, const float *channel, float unscale, int tile, int g, int t)
 {

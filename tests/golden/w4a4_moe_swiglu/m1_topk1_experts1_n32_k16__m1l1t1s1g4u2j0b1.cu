@@ -335,12 +335,36 @@ enum {
 // that meet in share 0, of y in bf16, and of w4a4_swiglu_quant.
 // Groups of 16 values of a slot as codes and their scale, q, qs, qgs: with the bits of w4a4_swiglu_quant.
 // SwiGLU of sums, rounded, with the bits that it has where these come in bf16.
-// SwiGLU with clamps, of one value and of two.
+// SwiGLU with clamps, of one value and of two, without the branches of a division: others wait for each of them.
+// x / y of a normal positive y, whose inverse is normal too, as a division rounds it but where y has a mantissa of ones
+// alone; without the branch that a division has. -0 stays -0.
+// 1 / x of a normal positive x to the last place or so: a guess within 5.1 %, whose error is taken to the 4th power and
+// then squared. No branch, unlike the division, so that four of them overlap.
+LT_DEV float reciprocal(float x)
+{
+    float y = lt_bits_f32(0x7ef311c3u - lt_f32_bits(x));
+    const float e = fmaf(-x, y, 1.0f);
+    y = fmaf(fmaf(y, e, y), e * e, fmaf(y, e, y));
+    return fmaf(y, fmaf(-x, y, 1.0f), y);
+}
+LT_DEV float divided(float x, float y)
+{
+    const float by = reciprocal(y), quotient = x * by;
+    return fmaf(fmaf(y, quotient, -x), -by, quotient);
+}
+
+// lt_silu; what is below the least x that lt_exp tells apart counts as that one, -2.6e-37.
+LT_DEV float silu(float x)
+{
+    x = x < -88.72283f ? -88.72283f : x;
+    return divided(x, 0x1p-32f + lt_exp(-x) * 0x1p-32f) * 0x1p-32f;  // so the inverse of what divides is normal
+}
+
 LT_DEV float activated(float gate, float up)  // NaN stays NaN
 {
     gate = gate > 10.0f ? 10.0f : gate;
     up = up > 10.0f ? 10.0f : up;
-    return lt_silu(gate) * (up < -10.0f ? -10.0f : up);
+    return silu(gate) * (up < -10.0f ? -10.0f : up);
 }
 
 LT_DEV u32 two_activated(u32 gate, u32 up)
@@ -348,7 +372,7 @@ LT_DEV u32 two_activated(u32 gate, u32 up)
     return lt_pack_bf16(activated(lt_bf16lo_f32(gate), lt_bf16lo_f32(up)),
                         activated(lt_bf16hi_f32(gate), lt_bf16hi_f32(up)));
 }
-LT_DEV float rounded(float x) { return lt_bf16_f32(lt_f32_bf16(x)); }
+LT_DEV float rounded(float x) { return lt_bf16lo_f32(lt_pack_bf16(x, 0.0f)); }
 
 LT_DEV bf16 activated_sums(float gate, float up) { return lt_f32_bf16(activated(rounded(gate), rounded(up))); }
 // Values to E2M1 codes and an E4M3 scale of 16, by lanes that share them. A NaN counts towards no maximum.
